@@ -108,8 +108,7 @@ def places_html(screen: Screen, topic: str) -> str:
 
 
 def _rate(size_bytes: int | None) -> str:
-    sign = "-" if (size_bytes or 0) < 0 else "+"
-    return formats.UNKNOWN if size_bytes is None else f"{sign}{formats.size(abs(size_bytes))}"
+    return formats.UNKNOWN if size_bytes is None else formats.signed(size_bytes)
 
 
 def configs_html(screen: Screen, topic: str) -> str:

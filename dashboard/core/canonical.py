@@ -25,14 +25,14 @@ def parse_json(text: str | bytes, pairs: Pairs | None = None) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def canonical(document: Mapping[str, Any]) -> str:
+def canonical(document: object) -> str:
     """Sorted keys, no spaces, UTF-8 as it is, no NaN."""
     return json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
 
 
-def digest(document: Mapping[str, Any]) -> str:
+def digest(document: object) -> str:
     """Hex sha256 of the canonical JSON of `document`."""
     return hashlib.sha256(canonical(document).encode()).hexdigest()
 

@@ -204,6 +204,8 @@ class ConfigEntry:
     source: str
 
 
+# Errors of a topic that is none any more, or another one under its name.
+NO_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 # What a group reads that was met while nobody could tell it: no topic has such a name.
 ANY_TOPIC = "*"
 # ClassicGroupState, ConsumerGroupState and StreamsGroupState: no member has its partitions yet,

@@ -20,6 +20,11 @@ def size(size_bytes: float | None) -> str:
     return UNKNOWN if size_bytes is None else binary(size_bytes)
 
 
+def signed(size_bytes: float) -> str:
+    """Bytes that came or went: `+1.0 MiB`, `-3.4 GiB`."""
+    return f"{'-' if size_bytes < 0 else '+'}{size(abs(size_bytes))}"
+
+
 def exact_size(size_bytes: int | None) -> str:
     """All digits, for a tooltip."""
     return UNKNOWN if size_bytes is None else f"{number(size_bytes)} bytes"

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.domain.model import (
+    NO_TOPIC,
     ConfigEntry,
     LogDirsAnswer,
     PartitionOffsets,
@@ -23,8 +24,6 @@ from dashboard.inventory.names import Folder
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.safety.last_copy import Living, Records, kept
-
-_GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 
 class Cluster(Protocol):
@@ -231,7 +230,7 @@ class LiveCheck:
         if not self._tells_of_topics:
             raise Refusal("unknown", "the cluster tells of no topic at all")
         known = self._live.topic_of_id(topic_id)
-        if known.error and known.error not in _GONE:
+        if known.error and known.error not in NO_TOPIC:
             raise Refusal(
                 "unknown",
                 f"there is a topic of id {topic_id} that cannot be read: {known.error}. Grant "
@@ -243,7 +242,7 @@ class LiveCheck:
 
     def _topic(self, topic: str) -> TopicState | None:
         found = self._live.topics([topic]).get(topic)
-        if found is None or found.error in _GONE:
+        if found is None or found.error in NO_TOPIC:
             return None
         if found.error:
             raise Refusal("unknown", f"topic {topic} cannot be read: {found.error}")

@@ -7,13 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition, TopicState
+from dashboard.domain.model import (
+    NO_TOPIC,
+    PartitionState,
+    ReplicaOffsets,
+    TopicPartition,
+    TopicState,
+)
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts_of, epochs_told, read_views
 from dashboard.purge.journal.journal_rows import Follower
 from dashboard.purge.plan.cluster_seam import Cluster
 
 GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named
-NO_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", GONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dashboard.domain.model import (
+    NO_TOPIC,
     GroupListing,
     Guard,
     LogDirsAnswer,
@@ -50,7 +51,6 @@ from dashboard.safety.guard_texts import guard
 # whose request was sent already is followed to its end, whoever of its replicas has died of it.
 _MOMENT = ("under-replicated", "reassigning", "leader-log-dir-move")
 _PASSING = ("groups-incomplete", *_MOMENT)
-_GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +177,10 @@ def _same_topics(
     for key, plan in sorted(planned.items()):
         state = states.get(key.topic)
         known = key in there
-        error = state.error if state else _GONE[0]
+        error = state.error if state else NO_TOPIC[0]
         if state is not None and not error and state.topic_id != plan.topic_id:
             _refuse_topic(result, plan, str(state.topic_id))
-        elif error in _GONE or (not error and not known):
+        elif error in NO_TOPIC or (not error and not known):
             _refuse_topic(result, plan, "none, it was deleted")
         elif error == "TOPIC_AUTHORIZATION_FAILED":
             reason = f"this principal may not describe topic {key.topic}"

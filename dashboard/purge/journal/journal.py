@@ -14,12 +14,12 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
+from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.purge.jobs.requests import Approval, Asked, PurgeRequest, refuse_closed
 from dashboard.purge.journal import journal_gate as gate
 from dashboard.purge.journal.journal_alerts import JournalAlerts
-from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_head import journal_in
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
@@ -191,9 +191,9 @@ def _values(request_id: str, plan: Plan, asked: Asked, now: datetime) -> tuple[A
     return (
         request_id, asked.token, plan.plan_id, plan.sha256, pack(plan.to_json_text()),
         plan.cluster_id, plan.cluster_name, asked.mode, asked.requester, asked.how,
-        encode(asked.role_values), asked.from_where, asked.typed, encode(asdict(asked.options)),
-        encode(asked.connection), format_time(now), format_time(asked.expires_at), "asked",
-        None, None, None,
+        canonical(asked.role_values), asked.from_where, asked.typed,
+        canonical(asdict(asked.options)), canonical(asked.connection), format_time(now),
+        format_time(asked.expires_at), "asked", None, None, None,
     )  # fmt: skip
 
 
@@ -250,7 +250,7 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
             "plan_sha256": plan.sha256, "plan": pack(plan.to_json_text()),
             "cluster_id": plan.cluster_id, "cluster_name": plan.cluster_name, "mode": mode,
             "state": "queued", "who": who, "from_where": from_where, "typed": typed,
-            "options": encode(asdict(options)), "connection": encode(connection),
+            "options": canonical(asdict(options)), "connection": canonical(connection),
             "queued_at": format_time(now), "heartbeat_at": format_time(now),
         }  # fmt: skip
         rows = [
@@ -316,7 +316,7 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
         with self.file.write() as db:
             db.execute("UPDATE runs SET state=? WHERE run_id=?", (state, run_id))
             if error is not None:
-                db.execute("UPDATE runs SET error=? WHERE run_id=?", (encode(error), run_id))
+                db.execute("UPDATE runs SET error=? WHERE run_id=?", (canonical(error), run_id))
             if state == "running":
                 db.execute(
                     "UPDATE runs SET started_at=coalesce(started_at, ?) WHERE run_id=?",
@@ -381,7 +381,7 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
         with self.file.write() as db:
             db.execute(
                 "UPDATE runs SET baseline=? WHERE run_id=?",
-                (pack(encode(baseline.to_json())), run_id),
+                (pack(canonical(baseline.to_json())), run_id),
             )
             append(db, run_id, "baseline", {"replicas": len(baseline.replicas)}, now)
 
@@ -391,7 +391,7 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
             receipt = replace(receipt, approved_by=approver)
         body = receipt.to_json()
         with self.file.write() as db:
-            db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (pack(encode(body)), run_id))
+            db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (pack(canonical(body)), run_id))
             gate.freed(db, run_id, receipt.freed_bytes)
             if receipt.final:
                 append(db, run_id, "receipt", {"receipt": body}, now)

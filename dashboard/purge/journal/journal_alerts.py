@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
-from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_pack import readable
 from dashboard.purge.journal.journal_reads import JournalReads
 
@@ -67,7 +67,7 @@ class JournalAlerts(JournalReads):
                 "INSERT INTO alerts_sent VALUES (?,?,?,?,?,?,?,NULL,0,?,NULL) "
                 "ON CONFLICT DO UPDATE SET last_seen_at=excluded.last_seen_at",
                 [
-                    (cluster_id, e.kind, e.subject, e.text, encode(e.details), at, at, at)
+                    (cluster_id, e.kind, e.subject, e.text, canonical(e.details), at, at, at)
                     for e in events
                 ],
             )

@@ -5,13 +5,13 @@ A fold can stop and go on, so that a page that looks often reads each link once.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dashboard.core.canonical import digest
 from dashboard.core.errors import JournalError
 from dashboard.purge.journal.journal_pack import unpack
 from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES
@@ -321,13 +321,6 @@ def link(row: sqlite3.Row) -> str | None:
     return hash_of(row["previous_hash"], row["seq"], row["run_id"], row["at"], row["kind"], text)
 
 
-def encode(value: Any) -> str:
-    """Canonical JSON text, as it is hashed."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-
-
 def hash_of(*parts: Any) -> str:
     """The hash of a link, over these parts in order."""
-    return hashlib.sha256(encode(list(parts)).encode()).hexdigest()
+    return digest(list(parts))

@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
-from dashboard.purge.journal.journal_chain import FIRST_HASH, AsTold, encode, hash_of
+from dashboard.purge.journal.journal_chain import FIRST_HASH, AsTold, hash_of
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
 from dashboard.purge.journal.journal_rows import Entry
@@ -247,7 +248,7 @@ def append(
     """Add one link to the chain, inside the caller's transaction."""
     last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     seq, previous = (last["seq"] + 1, last["hash"]) if last else (1, FIRST_HASH)
-    text, at = encode(body), format_time(now)
+    text, at = canonical(body), format_time(now)
     link = hash_of(previous, seq, run_id, at, kind, text)
     db.execute(
         "INSERT INTO entries VALUES (?,?,?,?,?,?,?)",

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal import journal_silence
-from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_pack import readable
 from dashboard.purge.journal.journal_reads import JournalReads
@@ -287,7 +287,7 @@ class JournalPolicies(JournalReads):
         self, cluster_id: str, name: str, body: Mapping[str, object], now: datetime
     ) -> None:
         """Replace what the service says of a policy."""
-        row = (cluster_id, name, format_time(now), encode(body))
+        row = (cluster_id, name, format_time(now), canonical(body))
         with self.file.write() as db:
             db.execute("REPLACE INTO policy_status VALUES (?,?,?,?)", row)
 

@@ -11,9 +11,9 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NoReturn
 
+from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
-from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_pack import Stored, pack_row, readable, unpack
 from dashboard.purge.journal.journal_rows import (
     Follower,
@@ -44,7 +44,7 @@ def put(
     bodies = [body_of(row) for row in rows]
     db.executemany(
         f"{verb} INTO run_partitions VALUES (?,?,?,?,?)",
-        [(run_id, b["topic"], b["partition"], b["state"], pack_row(encode(b))) for b in bodies],
+        [(run_id, b["topic"], b["partition"], b["state"], pack_row(canonical(b))) for b in bodies],
     )
     return bodies
 
@@ -64,7 +64,7 @@ def put_moves(db: sqlite3.Connection, run_id: str, moves: Iterable[MoveRow]) -> 
     """Write moves of waived groups' offsets, new ones and changed ones alike."""
     db.executemany(
         "REPLACE INTO run_moves VALUES (?,?,?,?,?)",
-        [(run_id, m.group_id, m.topic, m.partition, encode(asdict(m))) for m in moves],
+        [(run_id, m.group_id, m.topic, m.partition, canonical(asdict(m))) for m in moves],
     )
 
 

@@ -11,10 +11,10 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
 from dashboard.purge.journal import journal_silence
-from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_reads import JournalReads
 from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES, Options, RunRow
@@ -144,6 +144,6 @@ def pause(db: sqlite3.Connection, run_id: str, why: Mapping[str, str], now: date
     """Pause an open run for this reason, inside the caller's transaction; a person resumes it."""
     db.execute(
         "UPDATE runs SET state='paused', wish='pause', error=? WHERE run_id=?",
-        (encode(why), run_id),
+        (canonical(why), run_id),
     )
     append(db, run_id, "run", {"state": "paused", "error": dict(why)}, now)

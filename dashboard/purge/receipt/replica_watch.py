@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.core.errors import ClusterError
-from dashboard.domain.model import TopicPartition
-from dashboard.purge.execute.readback import GONE, NO_TOPIC, Seen, read_back
+from dashboard.domain.model import NO_TOPIC, TopicPartition
+from dashboard.purge.execute.readback import GONE, Seen, read_back
 from dashboard.purge.execute.states import doubtful, followed, looked_after, run_state, settled
 from dashboard.purge.execute.topic_identity import doubts
 from dashboard.purge.journal.journal import Journal

@@ -132,12 +132,10 @@ def _percent(share: float | None) -> str:
 
 def _rate(found: Range) -> str:
     low, high = found.latest, found.soonest
-    between = "" if low is None or high is None else f"{_signed(low)} to {_signed(high)}"
-    return _two(formats.UNKNOWN if found.likely is None else _signed(found.likely), between)
-
-
-def _signed(size: float) -> str:
-    return f"{'-' if size < 0 else '+'}{formats.size(abs(size))}"
+    between = (
+        "" if low is None or high is None else f"{formats.signed(low)} to {formats.signed(high)}"
+    )
+    return _two(formats.UNKNOWN if found.likely is None else formats.signed(found.likely), between)
 
 
 def _sizes(low: float | None, high: float | None) -> str:

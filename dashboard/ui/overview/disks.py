@@ -205,9 +205,8 @@ def _days_to_full(growth: Mapping[str, Any] | None) -> str:
         return "not enough history yet"
     rate, window = growth["used_bytes_per_hour"], timedelta(seconds=growth["window_seconds"])
     seen = f"in {growth['samples']} snapshots over {formats.duration(window)}"
-    sign = "-" if rate < 0 else "+"
     sure = days_to_full.between(growth["days_to_full_low"], growth["days_to_full_high"])
-    why = f"{sign}{formats.size(abs(rate))} an hour, {seen}"
+    why = f"{formats.signed(rate)} an hour, {seen}"
     if sure:
         why += "; 9 times of 10 the true slope lies in that range"
     said = markup.hover(days_to_full.full_in(growth["days_to_full"]), why)

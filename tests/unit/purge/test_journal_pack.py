@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError, LowwaterError
-from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_pack import pack, pack_row, unpack
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
@@ -24,20 +24,20 @@ _BYTES_A_PARTITION = 600
 
 @given(st.text())
 def test_every_text_comes_back(text: str) -> None:
-    long = encode({"text": text * 2000})
+    long = canonical({"text": text * 2000})
     assert unpack(pack(long)) == long
-    assert unpack(pack_row(encode({"t": text}))) == encode({"t": text})
+    assert unpack(pack_row(canonical({"t": text}))) == canonical({"t": text})
 
 
 def test_short_and_earlier_texts_are_plain() -> None:
     short = '{"state":"done"}'
     assert pack(short) == short
-    assert unpack(encode({"x": "y" * 9000})) == encode({"x": "y" * 9000})
+    assert unpack(canonical({"x": "y" * 9000})) == canonical({"x": "y" * 9000})
 
 
 @pytest.mark.parametrize("cut", [4, 40, 43, -1])
 def test_a_changed_packed_text_is_an_error(cut: int) -> None:
-    stored = pack(encode({"x": list(range(3000))}))
+    stored = pack(canonical({"x": list(range(3000))}))
     with pytest.raises(JournalError):
         unpack(stored[:cut])
     with pytest.raises(JournalError):
@@ -73,7 +73,7 @@ def test_a_change_in_a_packed_entry_is_found(room: Room) -> None:
     assert room.journal.verify().ok
     changed = json.loads(text)
     changed["partitions"][0]["low_watermark"] = 7
-    for body in (pack(encode(changed)), "z1:AAAA", "z1:", "{"):
+    for body in (pack(canonical(changed)), "z1:AAAA", "z1:", "{"):
         room.journal.file.rows("UPDATE entries SET body=? WHERE seq=?", body, seq)
         told = room.journal.verify().problems
         assert told == (f"entry {seq} was changed after it was written",)
