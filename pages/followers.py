@@ -13,9 +13,8 @@ from dashboard.ui.components import states, style
 from dashboard.ui.components.markup import text
 from dashboard.ui.followers import lag_heat, low_watermark, slow_table
 from dashboard.ui.reclaimable.filtering import one
-from dashboard.ui.session import context
 from dashboard.ui.session.context import Screen
-from dashboard.ui.session.header import header
+from dashboard.ui.session.header import analyzed
 from dashboard.ui.session.held_tables import Tables
 from dashboard.views import follower_rows, formats, lag_points
 from dashboard.views.follower_rows import Row, Wanted
@@ -28,23 +27,20 @@ _BESIDE = 5  # columns of the heat map that leave room for something beside it
 
 def show() -> None:
     """The sentences, the heat map, the slow replicas, and who holds the low watermark."""
-    screen = context.load()
-    header(screen, follows=True)
-    states.notes(screen)
-    if screen.findings is None:
-        states.no_analysis(screen)
+    if (opened := analyzed(follows=True)) is None:
         return
-    if states.written_before(screen, screen.findings, "slow_followers"):
+    screen, findings = opened
+    if states.written_before(screen, findings, "slow_followers"):
         return
-    screen.findings.read("slow_followers", "trends")
-    followers = screen.findings.table("slow_followers")
-    slow: pa.Table = screen.findings.derived("slow", lambda: follower_rows.slow(followers))
-    units = screen.findings.derived("slow units", lambda: slow_units(followers))
+    findings.read("slow_followers", "trends")
+    followers = findings.table("slow_followers")
+    slow: pa.Table = findings.derived("slow", lambda: follower_rows.slow(followers))
+    units = findings.derived("slow units", lambda: slow_units(followers))
     show_sentences(followers, slow, units)
     if not followers.num_rows:
         return
     wanted = choose(followers, slow)
-    heat = screen.findings.derived("heat", lambda: lag_heat.heat(followers))
+    heat = findings.derived("heat", lambda: lag_heat.heat(followers))
     # Many brokers need the whole width.
     narrow = len(heat.brokers) <= _BESIDE
     left, right = st.columns([6, 5], gap="medium") if narrow else (st.container(), st.container())
@@ -53,7 +49,7 @@ def show() -> None:
     with right:
         show_low_watermark(followers, wanted.topic)
     if slow.num_rows:
-        show_slow(screen, screen.findings, wanted.kept(slow))
+        show_slow(screen, findings, wanted.kept(slow))
 
 
 def show_sentences(followers: pa.Table, slow: pa.Table, units: Sequence[SlowUnit]) -> None:

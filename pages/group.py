@@ -10,9 +10,9 @@ import streamlit as st
 
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain, text
-from dashboard.ui.session import context, routes
+from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
-from dashboard.ui.session.header import header
+from dashboard.ui.session.header import analyzed
 from dashboard.ui.session.loading import facts_of, findings_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD
@@ -23,14 +23,11 @@ Row = Mapping[str, Any]
 
 def show() -> None:
     """The group that the address names, by the findings alone."""
-    screen = context.load()
-    header(screen)
-    states.notes(screen)
-    if screen.findings is None:
-        states.no_analysis(screen)
+    if (opened := analyzed()) is None:
         return
+    screen, findings = opened
     name = routes.named()
-    table = screen.findings.table("blockers")
+    table = findings.table("blockers")
     mine = table.filter(pc.equal(table["group_id"], name))
     if not mine.num_rows:
         states.show(

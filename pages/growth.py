@@ -9,19 +9,15 @@ from dashboard.ui.growth import growth_choice, growth_table, growth_topics, rete
 from dashboard.ui.growth.growth_loading import known_of
 from dashboard.ui.growth.growth_scenario import Known, Scenario, effect_of
 from dashboard.ui.growth.growth_what_if import Outcome, outcomes
-from dashboard.ui.session import context
-from dashboard.ui.session.header import header
+from dashboard.ui.session.header import analyzed
 
 
 def show() -> None:
     """Load, choose what might be changed, show every log dir today and then."""
-    screen = context.load()
-    header(screen, follows=True)
-    states.notes(screen)
-    if screen.findings is None:
-        states.no_analysis(screen)
+    if (opened := analyzed(follows=True)) is None:
         return
-    screen.findings.read("reclaimable", "holds", "curves", "blockers", "growth", "disks")
+    screen, findings = opened
+    findings.read("reclaimable", "holds", "curves", "blockers", "growth", "disks")
     known = known_of(screen)
     if not known.disks:
         states.show(

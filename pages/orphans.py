@@ -16,9 +16,9 @@ from dashboard.ui.orphans import orphan_bars, orphan_cards, orphan_rows, orphan_
 from dashboard.ui.orphans import orphan_rows as export
 from dashboard.ui.orphans.orphan_rows import Row, Wanted
 from dashboard.ui.reclaimable.filtering import one
-from dashboard.ui.session import access, context
+from dashboard.ui.session import access
 from dashboard.ui.session.context import Screen
-from dashboard.ui.session.header import header
+from dashboard.ui.session.header import analyzed
 from dashboard.ui.session.held_tables import Tables
 from dashboard.views import formats
 
@@ -27,15 +27,11 @@ _UNCHOSEN = 4  # cards that show before a row is selected
 
 def show() -> None:
     """The sentence, the disks, what nobody listed; then each folder with its evidence."""
-    screen = context.load()
-    header(screen, follows=True)
-    states.notes(screen)
-    if screen.findings is None:
-        states.no_analysis(screen)
+    if (opened := analyzed(follows=True)) is None:
         return
-    if states.written_before(screen, screen.findings, "orphans"):
+    screen, found = opened
+    if states.written_before(screen, found, "orphans"):
         return
-    found = screen.findings
     found.read("orphans", "disks", "sightings")
     rows: Sequence[Row] = found.derived(
         "orphan rows", lambda: orphan_rows.ordered(found.table("orphans"))

@@ -10,9 +10,9 @@ from dashboard.ui.components.how import how_do_you_know
 from dashboard.ui.overview import disks, lists, making_room, treemap
 from dashboard.ui.purge import runs
 from dashboard.ui.purge.declare import declare_readers
-from dashboard.ui.session import context, routes
+from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
-from dashboard.ui.session.header import header
+from dashboard.ui.session.header import analyzed
 from dashboard.ui.session.loading import facts_of, rows_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
@@ -21,21 +21,18 @@ from dashboard.views.headline import Headline, headline
 
 def show() -> None:
     """Load, then the sentence, a disk that runs full, the disks and topics, the short lists."""
-    screen = context.load()
-    header(screen, follows=True)
-    states.notes(screen)
-    if screen.findings is None:
-        states.no_analysis(screen)
+    if (opened := analyzed(follows=True)) is None:
         return
+    screen, findings = opened
     facts = facts_of(screen)
-    disk = screen.findings.table("disks")
-    numbers = headline(facts, screen.findings.table("blockers"), disk)
+    disk = findings.table("disks")
+    numbers = headline(facts, findings.table("blockers"), disk)
     show_sentence(screen, facts, numbers)
-    making_room.offer(screen, disk, screen.findings.table("blockers"))
+    making_room.offer(screen, disk, findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
     with left:
         away = {b["broker_id"]: b.get("error") or "no answer" for b in screen.missing_brokers}
-        growth = screen.findings.table("growth")
+        growth = findings.table("growth")
         st.html(disks.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
         routes.link("growth", "What fills them, and what would change when they are full")
         lists.blockers(screen)

@@ -14,9 +14,9 @@ from dashboard.ui.growth import idle_table
 from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.reclaimable import strips, topic_table, waiving
 from dashboard.ui.reclaimable.filtering import choose_filters
-from dashboard.ui.session import context, routes
+from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
-from dashboard.ui.session.header import header
+from dashboard.ui.session.header import analyzed
 from dashboard.ui.session.loading import findings_of, rows_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD, RECLAIMABLE
@@ -26,13 +26,10 @@ from dashboard.views.topic_rows import TopicRow, topic_rows, total
 
 def show() -> None:
     """Load, choose (filters, what-if, rows), show the table and the chosen partitions."""
-    screen = context.load()
-    header(screen)
-    states.notes(screen)
-    if screen.findings is None:
-        states.no_analysis(screen)
+    if (opened := analyzed()) is None:
         return
-    screen.findings.read("reclaimable", "holds", "curves", "blockers", "growth")
+    screen, findings = opened
+    findings.read("reclaimable", "holds", "curves", "blockers", "growth")
     filters = choose_filters(screen)
     main, side = st.columns([4, 1.1], gap="medium")
     kept = [row for row in rows_of(screen) if filters.keep(row)]
@@ -45,7 +42,7 @@ def show() -> None:
     with main:
         show_totals(of_topics(facts, rows), rows, kept, waived)
         if rows:
-            growth = topic_table.growth_of(screen.findings.table("growth"))
+            growth = topic_table.growth_of(findings.table("growth"))
             chosen = topic_table.show(rows, growth, key="topics-table")
             show_actions(screen, of_topics(facts, rows), rows, chosen, waived)
         else:

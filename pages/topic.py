@@ -14,9 +14,9 @@ from dashboard.ui.components.markup import text
 from dashboard.ui.followers import low_watermark
 from dashboard.ui.purge import runs
 from dashboard.ui.reclaimable import strips
-from dashboard.ui.session import context, routes
+from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
-from dashboard.ui.session.header import header
+from dashboard.ui.session.header import analyzed
 from dashboard.ui.session.loading import facts_of, findings_of, rows_of
 from dashboard.ui.topic import answers, over_time
 from dashboard.views import days_to_full, formats
@@ -29,12 +29,9 @@ _LOOKED_AT = 200  # runs of the cluster: older ones stand on Audit
 
 def show() -> None:
     """The topic that the address names, by the findings alone."""
-    screen = context.load()
-    header(screen)
-    states.notes(screen)
-    if screen.findings is None:
-        states.no_analysis(screen)
+    if (opened := analyzed()) is None:
         return
+    screen, findings = opened
     name = routes.named()
     row = next((row for row in rows_of(screen) if row.topic == name), None)
     if row is None:
@@ -48,7 +45,7 @@ def show() -> None:
     main, side = st.columns([4, 1.6], gap="medium")
     with main:
         over_time.show(screen, name)
-        st.html(strips.topic_html(facts_of(screen), screen.findings.table("holds"), name))
+        st.html(strips.topic_html(facts_of(screen), findings.table("holds"), name))
         st.html(places_html(screen, name) + configs_html(screen, name))
     blockers = blockers_of(screen, name)
     with side:

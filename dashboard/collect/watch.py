@@ -18,8 +18,8 @@ from typing import Any
 from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect.collect import collect
-from dashboard.core.child_environment import environment
 from dashboard.core.errors import ClusterError, LowwaterError
+from dashboard.core.processes import environment
 from dashboard.inventory.loading import check_cluster, load_all, load_usable
 from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.store import attempts

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from dashboard.core.child_environment import FEW_ARENAS, Stop
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
+from dashboard.core.processes import FEW_ARENAS, Stop
 from dashboard.demo.state import MARK
 from dashboard.demo.truth import TOPICS
 from dashboard.inventory import scan

@@ -21,8 +21,8 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as Position
 
-from dashboard.core.child_environment import Stop
 from dashboard.core.errors import DemoError
+from dashboard.core.processes import Stop
 from dashboard.demo import load
 from dashboard.demo.kafka.clients import LOG, client
 from dashboard.demo.load import payload

@@ -9,8 +9,7 @@ from typing import Any
 
 from dashboard.core.words import binary
 from dashboard.inventory.command import shell_line
-from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TOO_MANY, TWO_LOG_DIRS
+from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +71,3 @@ def sweep_line(log_dirs: Sequence[str], connection: Mapping[str, Any]) -> str:
     if connection.get("client_config"):
         words += ["--client-config", str(connection["client_config"])]
     return shlex.join([*words, "--verdicts", VERDICTS_FILE])
-
-
-# How much of a broker may leave at once: more smells of lost metadata.
-
-
-def over_share(
-    folders: tuple[int, int], log_bytes: tuple[int, int], most_share: float
-) -> Refusal | None:
-    """The refusal of everything, or None. Each pair is what would leave, and the whole."""
-    leaving, every = folders
-    gone, whole = log_bytes
-    if leaving <= most_share * every and gone <= most_share * whole:
-        return None
-    return Refusal(
-        "share",
-        f"{leaving} of {every} folders and {binary(gone)} of {binary(whole)} would be set aside "
-        f"at once, more than {most_share * 100:.3g} %: {TOO_MANY}",
-    )

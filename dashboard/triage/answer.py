@@ -23,9 +23,9 @@ from dashboard.purge.plan.targets import Target
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import client_for
 from dashboard.store.snapshots import ClusterStore, Store
-from dashboard.triage import disk as followers
-from dashboard.triage import offers
-from dashboard.triage.disk import Disk, Risk, look
+from dashboard.triage import followers, offers
+from dashboard.triage.disk import Disk, look
+from dashboard.triage.followers import Risk
 from dashboard.triage.offers import Offer
 from dashboard.triage.pieces import NONE, WAIVED, Blocked, Here, Piece, gains, pieces
 from dashboard.triage.selection import SURE, Chosen, Question, choose, sureness

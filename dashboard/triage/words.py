@@ -11,7 +11,7 @@ from datetime import timedelta
 from dashboard.core.offered import pair
 from dashboard.core.words import binary, duration, plural
 from dashboard.triage.answer import Triage
-from dashboard.triage.disk import WAIT_ALL
+from dashboard.triage.followers import WAIT_ALL
 from dashboard.triage.offers import why
 from dashboard.triage.pieces import DECLARED, NONE, UNDECLARED, WAIVED, Here, total
 from dashboard.triage.selection import LIKELY, POSSIBLE, SURE

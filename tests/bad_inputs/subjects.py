@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.broker_metrics import sources
-from dashboard.cli.purge import preview as plan_text
 from dashboard.cli.purge.lift_flags import parse_lift, parse_waive
+from dashboard.cli.purge.preview import describe
 from dashboard.cluster.connection.security import read_security
 from dashboard.core.canonical import digest
 from dashboard.core.clock import parse_duration, parse_time, utc_now
@@ -87,7 +87,7 @@ def read_client(body: bytes) -> Any:
 def read_plan(body: bytes) -> Any:
     plan = Plan.from_json_text(_text(body), "plan.json")
     assert Plan.from_json_text(plan.to_json_text(), "again") == plan
-    return plan_text.describe(preview(plan, utc_now())), plan.offsets_json()
+    return describe(preview(plan, utc_now())), plan.offsets_json()
 
 
 def read_verdicts(body: bytes) -> Any:

@@ -5,12 +5,12 @@ import sys
 import threading
 import time
 
-from dashboard.core.child_environment import Stop
+from dashboard.core.processes import Stop
 
 # The signal comes while the main thread does nothing but begin to wait.
 _STORM = """
 import os, signal, sys, threading, time
-from dashboard.core.child_environment import Stop
+from dashboard.core.processes import Stop
 
 stop = Stop()
 told = 0

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from dashboard.collect import watch
-from dashboard.collect import watch as analysis_child
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, SettingsError
 from dashboard.settings.snapshots import SnapshotSettings
@@ -113,9 +112,9 @@ def test_the_connection_is_remembered_once(tmp_path: Path) -> None:
 def test_ctrl_c_ends_the_child_too(tmp_path: Path) -> None:
     live = FakeLive()
     live.failing["offsets"] = KeyboardInterrupt()
-    children: list[analysis_child.AnalysisChild] = []
+    children: list[watch.AnalysisChild] = []
 
-    class Kept(analysis_child.AnalysisChild):
+    class Kept(watch.AnalysisChild):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             children.append(self)
@@ -165,7 +164,7 @@ def test_a_failed_analysis_is_an_event(tmp_path: Path) -> None:
 def test_a_child_that_dies_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analysis_child, "_BACK_OFF_SECONDS", (0.05,))
+    monkeypatch.setattr(watch, "_BACK_OFF_SECONDS", (0.05,))
     monkeypatch.setattr(watch, "_TEND_SECONDS", 0.05)
     mark = tmp_path / "died"
     body = f"import os, pathlib; p = pathlib.Path({str(mark)!r}); " + (
@@ -198,11 +197,11 @@ def test_a_child_that_cannot_start_is_an_event(tmp_path: Path) -> None:
 def test_pauses_grow_while_the_analysis_tells_why_it_cannot_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analysis_child, "_BACK_OFF_SECONDS", (0.01, 0.02, 60.0))
+    monkeypatch.setattr(watch, "_BACK_OFF_SECONDS", (0.01, 0.02, 60.0))
     script = tmp_path / "unavailable.py"
     script.write_text('print(\'{"error": {"code": "SPARK_UNAVAILABLE"}}\')\nraise SystemExit(70)')
     events: Events = []
-    child = analysis_child.AnalysisChild([sys.executable, str(script)], events.append)
+    child = watch.AnalysisChild([sys.executable, str(script)], events.append)
     deadline = time.monotonic() + 60
     while not any("in 60 s" in str(e) for e in events) and time.monotonic() < deadline:
         child.tend()

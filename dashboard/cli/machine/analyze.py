@@ -15,8 +15,8 @@ from typing import IO, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.core.child_environment import environment
 from dashboard.core.errors import AnalysisError
+from dashboard.core.processes import environment
 from dashboard.core.visible import in_lines
 
 # How long an interrupted child may take to tidy up before it is killed.

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import dashboard
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.core import child_environment
+from dashboard.core import processes as own_processes
 from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.demo import processes
-from dashboard.people import people as people_secrets
+from dashboard.people import people
 from dashboard.settings.settings import Settings
 from dashboard.web_guard import LOOPBACK_NAMES
 
@@ -116,7 +116,7 @@ def _secrets(settings: Settings, place: Listening) -> Path | None:
     if settings.people is None or settings.people.oidc_secrets is None:
         return None
     path = settings.people.oidc_secrets.absolute()
-    people_secrets.check(path, place.origin, place.port)
+    people.check(path, place.origin, place.port)
     return path
 
 
@@ -129,11 +129,11 @@ def environment(settings: Settings) -> dict[str, str]:
     data = str(Path(settings.data).absolute()) if local else settings.data
     path = [str(_package().parent), os.environ.get("PYTHONPATH", "")]
     # A STREAMLIT_* variable could open what the flags keep shut, and has no place in this server.
-    ours = child_environment.environment(
+    ours = own_processes.environment(
         LOWWATER_DATA=data, PYTHONPATH=os.pathsep.join(filter(None, path))
     )
     kept = {name: value for name, value in ours.items() if not name.startswith("STREAMLIT_")}
-    found = child_environment.FEW_ARENAS | kept
+    found = own_processes.FEW_ARENAS | kept
     if settings.source:
         found["LOWWATER_SETTINGS"] = str(settings.source.absolute())
     return found

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, output
 from dashboard.cli.parser import Parser
 from dashboard.cli.purge.apply import connection_of
-from dashboard.core.child_environment import Stop
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import RefusedError, SettingsError, UsageError
+from dashboard.core.processes import Stop
 from dashboard.core.visible import in_lines
 
 if TYPE_CHECKING:

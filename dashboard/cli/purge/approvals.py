@@ -76,7 +76,7 @@ def _list(journal: Journal, args: argparse.Namespace) -> int:
 
 
 def _show(journal: Journal, args: argparse.Namespace) -> int:
-    from dashboard.cli.purge import preview as plan_text
+    from dashboard.cli.purge.preview import describe
     from dashboard.purge.plan.preview import preview
 
     now = utc_now()
@@ -88,7 +88,7 @@ def _show(journal: Journal, args: argparse.Namespace) -> int:
         f"expires at {request['expires_at']}",
         found.asked.described,
     ]
-    text = in_lines([*said, plan_text.describe(view)])
+    text = in_lines([*said, describe(view)])
     output.emit({**request, "plan": view.to_json()}, text, as_json=args.json)
     return 0
 

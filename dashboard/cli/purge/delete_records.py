@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge import preview as plan_text
+from dashboard.cli.purge.preview import describe
 from dashboard.cli.purge.run import DETACHED, follow, told_if_queued
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
@@ -197,7 +197,7 @@ def _ask(args: argparse.Namespace, guarded: Plan, plan: Plan) -> bool:
     """
     from dashboard.purge.plan.preview import preview
 
-    output.progress(plan_text.describe(preview(plan, utc_now())))
+    output.progress(describe(preview(plan, utc_now())))
     for line in _lifted(guarded, plan):
         output.progress(line)
     if args.yes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge import preview as plan_text
+from dashboard.cli.purge.preview import describe
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.visible import in_lines
@@ -146,7 +146,7 @@ def _show(plan: Plan, args: argparse.Namespace) -> int:
 
     shown = preview(plan, utc_now())
     view = {**shown.to_json(), "out": args.out}
-    text = in_lines([plan_text.describe(shown), f"written to {args.out}"])
+    text = in_lines([describe(shown), f"written to {args.out}"])
     if plan.free_partitions:
         if args.offsets_out:
             text = in_lines([text, f"targets for Kafka's tool written to {args.offsets_out}"])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError, RefusedError
-from dashboard.orphans.missing import over_share
 from dashboard.orphans.sweep.sweep_aside import (
     HELD,
     Stopped,
@@ -26,7 +25,7 @@ from dashboard.orphans.sweep.sweep_live import Cluster, sizes
 from dashboard.orphans.sweep.sweep_openers import hidden_processes
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_quarantine import Clock, new_item_name
-from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, Report
+from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, Report, over_share
 from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.safety import orphan_words as words

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.core.errors import LowwaterError
+from dashboard.core.words import binary
+from dashboard.safety.orphan_words import TOO_MANY
 
 _DONE = ("would_move", "moved", "would_delete", "deleted", "restored", "quarantined", "gone")
 
@@ -94,3 +96,21 @@ class Refusal(Exception):
         super().__init__(reason)
         self.code = code
         self.reason = reason
+
+
+# How much of a broker may leave at once: more smells of lost metadata.
+
+
+def over_share(
+    folders: tuple[int, int], log_bytes: tuple[int, int], most_share: float
+) -> Refusal | None:
+    """The refusal of everything, or None. Each pair is what would leave, and the whole."""
+    leaving, every = folders
+    gone, whole = log_bytes
+    if leaving <= most_share * every and gone <= most_share * whole:
+        return None
+    return Refusal(
+        "share",
+        f"{leaving} of {every} folders and {binary(gone)} of {binary(whole)} would be set aside "
+        f"at once, more than {most_share * 100:.3g} %: {TOO_MANY}",
+    )

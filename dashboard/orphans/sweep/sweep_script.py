@@ -11,11 +11,10 @@ from typing import Any
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.orphans.missing import over_share
 from dashboard.orphans.sweep.sweep_check import refuse_by_verdict, refuse_wrong_clock
 from dashboard.orphans.sweep.sweep_folder import told_by_name
 from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs
-from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
+from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, over_share
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.safety import orphan_words as words

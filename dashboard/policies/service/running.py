@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from dashboard.core.child_environment import Stop
 from dashboard.core.errors import LowwaterError
+from dashboard.core.processes import Stop
 from dashboard.policies.service.applications import Job
 from dashboard.policies.service.leading import OpenCluster
 from dashboard.policies.service.outcome import unexpected

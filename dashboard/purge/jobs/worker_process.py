@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dashboard.core.child_environment import environment
 from dashboard.core.errors import JournalError
+from dashboard.core.processes import environment
 from dashboard.settings.settings import Settings
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND

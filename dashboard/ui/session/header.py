@@ -11,17 +11,31 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.receipt.alerts import reverted
-from dashboard.ui.components import markup
+from dashboard.ui.components import markup, states
 from dashboard.ui.components.states import guarded
 from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, collector, context, search, signing_in
 from dashboard.ui.session.collector import Standing
 from dashboard.ui.session.context import Screen
+from dashboard.ui.session.held_tables import Tables
 from dashboard.views import formats
 
 _EVERY = timedelta(seconds=5)
 _MOST_ALERTS = 2
 _DIALOG = "lw-report-open"
+
+
+def analyzed(*, follows: bool = False) -> tuple[Screen, Tables] | None:
+    """How a page that shows findings begins: the header, what the reader must know first, and what
+    it stands on. None where there is no analysis yet, and the page has said so.
+    """
+    screen = context.load()
+    header(screen, follows=follows)
+    states.notes(screen)
+    if screen.findings is None:
+        states.no_analysis(screen)
+        return None
+    return screen, screen.findings
 
 
 def header(screen: Screen, *, follows: bool = False) -> None:
@@ -105,9 +119,11 @@ def stopped() -> str | None:
 
 def alerts_of(screen: Screen) -> list[str]:
     """What somebody must act on, wherever they are: purges that were undone, alerts nobody got."""
+    cluster_id = screen.cluster.cluster_id
     try:
-        undone = reverted(open_journal(), screen.cluster.cluster_id)
-        unsent = [a for a in open_journal().untold_alerts(screen.cluster.cluster_id) if a.error]
+        journal = open_journal()
+        undone = reverted(journal, cluster_id)
+        unsent = [alert for alert in journal.untold_alerts(cluster_id) if alert.error]
     except JournalError:  # `stopped` says so
         return []
     found = [

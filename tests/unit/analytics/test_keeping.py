@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analytics.replicas import curves as segments
-from analytics.replicas import history
+from analytics.replicas import curves, history
 from analytics.replicas.curves import with_segments
 from analytics.replicas.points import Points
 from dashboard.domain.model import EpochEnd, TopicPartition
@@ -86,7 +85,7 @@ class Watched:
         now = looks(self.snapshots)
         grown, _ = history.extended(self.curves, read, looks=now, ends_told=ends)
         if inventory:
-            rows = pa.Table.from_pylist(inventory).select(segments.COLUMNS)
+            rows = pa.Table.from_pylist(inventory).select(curves.COLUMNS)
             grown = with_segments(rows, self.curves, grown, read)
         self.curves = ReplicaCurves(read.places, grown)
 

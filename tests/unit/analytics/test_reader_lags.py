@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from analytics.readers import reader_lags
-from analytics.readers import reader_lags as knots
 from analytics.tables import stamped
 from dashboard.history.pruning import prune
 from dashboard.store.snapshot_files import Manifest
@@ -169,11 +168,11 @@ def test_what_nobody_can_date_is_unknown(cluster: ClusterStore) -> None:
 
 def test_knots_tell_ages_to_within_a_factor_however_many_there_were() -> None:
     minute = 60_000_000
-    found = knots.from_lists(pa.chunked_array([[[]]], pa.list_(pa.timestamp("us"))),
+    found = reader_lags.from_lists(pa.chunked_array([[[]]], pa.list_(pa.timestamp("us"))),
                              pa.chunked_array([[[]]], pa.list_(pa.int64())))  # fmt: skip
     told = np.array([True])
     for step in range(20_000):
-        found = knots.added(found, told, np.array([step]), step * minute)
+        found = reader_lags.added(found, told, np.array([step]), step * minute)
     at = 19_999 * minute
     for age in (2, 30, 600, 9000):
         offset = np.array([19_999 - age])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analytics.replicas import growth as slopes
-from analytics.replicas import panes
+from analytics.replicas import growth, panes
 from analytics.replicas.panes import SECOND, Floats, Kind, Panes, Samples, Window
 
 KIND = Kind(3600 * SECOND, ("size",), unsure=("size",))
@@ -45,7 +44,7 @@ def told(kind: str, n: int) -> tuple[Window, Floats]:
     seconds = np.arange(n) * (7000.0 / n) + 100  # over both panes
     size = 10**12 + SLOPE * seconds + noise(kind, n, seconds)
     window = panes.window(filled(size, seconds), KIND)
-    return window, slopes.half_width(window.spread["size"], window.n, window.seconds)
+    return window, growth.half_width(window.spread["size"], window.n, window.seconds)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +76,10 @@ def test_a_straight_line_has_no_error_and_two_samples_tell_none() -> None:
     seconds = np.array([0.0, 60.0, 130.0, 4000.0])
     line = filled(np.array([seconds * 7 * 2**20]), seconds)
     window = panes.window(line, KIND)
-    off = slopes.half_width(window.spread["size"], window.n, window.seconds)
+    off = growth.half_width(window.spread["size"], window.n, window.seconds)
     assert off[0] == pytest.approx(0.0, abs=1.0) and window.slope["size"][0] == 7 * 2**20
     two = panes.window(filled(np.array([[5.0, 9.0]]), seconds[:2]), KIND)
-    assert np.isnan(slopes.half_width(two.spread["size"], two.n, two.seconds)[0])
+    assert np.isnan(growth.half_width(two.spread["size"], two.n, two.seconds)[0])
 
 
 def test_sums_that_were_not_carried_are_not_known() -> None:
@@ -88,7 +87,7 @@ def test_sums_that_were_not_carried_are_not_known() -> None:
     found = filled(np.array([[1.0, 2.0, 4.0, 9.0]]), seconds)
     found.before["size_yy"][:] = np.nan
     window = panes.window(found, KIND)
-    assert np.isnan(slopes.half_width(window.spread["size"], window.n, window.seconds)[0])
+    assert np.isnan(growth.half_width(window.spread["size"], window.n, window.seconds)[0])
     assert window.slope["size"][0] > 0
 
 

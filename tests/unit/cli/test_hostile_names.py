@@ -20,8 +20,8 @@ from dashboard.cli.machine import collect, watch
 from dashboard.cli.policies import policies_check, policies_run
 from dashboard.cli.purge import moves_text
 from dashboard.cli.purge import preview as live_text
-from dashboard.cli.purge import preview as plan_text
 from dashboard.cli.purge import run as run_text
+from dashboard.cli.purge.preview import describe
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.core.visible import in_lines
@@ -63,7 +63,7 @@ def _plan(name: str) -> Plan:
 
 
 def _preview(name: str) -> str:
-    return plan_text.describe(preview(_plan(name), utc_now()))
+    return describe(preview(_plan(name), utc_now()))
 
 
 def _moved(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.cluster import topics as metadata_rows
+from dashboard.cluster import topics
 from dashboard.cluster.connection import connection
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.errors import ClusterError
@@ -49,7 +49,7 @@ def test_a_long_answer_is_asked_of_one_broker_only(
     two: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Metadata of a million partitions takes longer than a broker may be silent."""
-    decode, wait, answering = metadata_rows.decode, connection.wait, threading.Event()
+    decode, wait, answering = topics.decode, connection.wait, threading.Event()
 
     def slow(body: memoryview[int]) -> Any:
         answering.set()
@@ -61,7 +61,7 @@ def test_a_long_answer_is_asked_of_one_broker_only(
         return wait(*args, **options)
 
     with open_live(*two) as live:
-        monkeypatch.setattr(metadata_rows, "decode", slow)
+        monkeypatch.setattr(topics, "decode", slow)
         monkeypatch.setattr(connection, "wait", after_the_answer_began)
         assert list(live.topics(None)) == ["orders"]
     asked = [r for broker in two for r in broker.requests if getattr(r, "topics", 1) is None]

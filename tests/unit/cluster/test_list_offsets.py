@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from dashboard.cluster.live import connect
-from dashboard.cluster.protocol import list_offsets as list_offsets_rows
+from dashboard.cluster.protocol import list_offsets
 from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.answers import offsets_answer
 from tests.unit.cluster.fake_broker import FakeBroker, topic
@@ -48,19 +48,19 @@ def answered() -> bytes:
 
 
 def test_a_request_is_encoded_as_kafkas_schema_says() -> None:
-    own = list_offsets_rows.encode(BY_TOPIC, -2, replica_id=-2, isolation=1)
+    own = list_offsets.encode(BY_TOPIC, -2, replica_id=-2, isolation=1)
     assert own == bytes(asked().encode())
 
 
 def test_an_answer_is_decoded_as_kafkas_schema_says() -> None:
-    found = list(list_offsets_rows.decode(memoryview(answered())))
+    found = list(list_offsets.decode(memoryview(answered())))
     assert found == [("ä", 0, 0, 2**40), ("ä", 6, 6, 2**40 + 6)]
 
 
 @pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b[:-30], lambda b: b + b"\0"])
 def test_an_answer_of_another_length_is_refused(change: Any) -> None:
     with pytest.raises((struct.error, ValueError)):
-        list(list_offsets_rows.decode(memoryview(change(answered()))))
+        list(list_offsets.decode(memoryview(change(answered()))))
 
 
 @pytest.mark.parametrize("newest", [4, 5, 9])

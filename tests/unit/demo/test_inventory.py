@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dashboard.demo import children as inventory
+from dashboard.demo import children
 from dashboard.demo.children import Disk
 from dashboard.inventory.loading import load
 
@@ -52,7 +52,7 @@ def test_each_round_replaces_the_file(disk: Disk) -> None:
     segment = Path(disk.log_dirs, "t-0", SEGMENT)
     seen: list[list[int]] = []
     grow = lambda: (seen.append(log_bytes(disk)), segment.write_bytes(b"x" * 700))  # noqa: E731
-    inventory.run([disk], Rounds(grow))
+    children.run([disk], Rounds(grow))
     assert (seen, log_bytes(disk)) == ([[500]], [700])
     assert [path.name for path in Path(disk.file).parent.iterdir() if path.is_file()] == [
         "1.inventory"
@@ -65,7 +65,7 @@ def test_a_disk_that_is_away_keeps_its_file_and_is_told_once(
     log_dir = Path(disk.log_dirs)
     other = Disk(2, str(log_dir), str(log_dir.parent / "2.inventory"))
     away = lambda: log_dir.rename(log_dir.parent / "away")  # noqa: E731
-    inventory.run([other, disk], Rounds(lambda: None, away, lambda: None))
+    children.run([other, disk], Rounds(lambda: None, away, lambda: None))
     told = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in told] == ["broker 2", "broker 2", "broker 1"]
     assert "belongs to broker 1" in told[0]
@@ -78,10 +78,10 @@ def test_it_rests_longer_when_a_round_costs_much_cpu_time(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0.0, 0.001, 10.0, 11.0])
-    monkeypatch.setattr(inventory, "time", SimpleNamespace(process_time=lambda: next(clock)))
+    monkeypatch.setattr(children, "time", SimpleNamespace(process_time=lambda: next(clock)))
     rounds = Rounds(lambda: None)
-    inventory.run([disk], rounds)
-    assert rounds.rests == [inventory.EVERY_SECONDS, inventory.REST]
+    children.run([disk], rounds)
+    assert rounds.rests == [children.EVERY_SECONDS, children.REST]
 
 
 def test_the_process_ends_in_order_when_asked(disk: Disk) -> None:

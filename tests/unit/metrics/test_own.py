@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dashboard.core.clock import utc_now
 from dashboard.exporter import own
-from dashboard.exporter import own as own_findings
 from dashboard.exporter.own_reading import Own, Purges, Reader
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.receipt.model import Receipt
@@ -78,7 +77,7 @@ def test_bytes_are_those_of_the_overview_whatever_has_a_series(cluster: ClusterS
         series = told(read(cluster), top)
         by_topic = of(series, "lowwater_reclaimable_bytes")
         assert sum(by_topic.values()) == consumed
-        own_series = [labels for labels in by_topic if own_findings.OTHER not in labels]
+        own_series = [labels for labels in by_topic if own.OTHER not in labels]
         assert len(own_series) <= top
         assert sum(of(series, "lowwater_held_bytes").values()) == sum(
             size for size in blockers["bytes_held_alone"].to_pylist() if size
@@ -117,7 +116,7 @@ def test_orphans_have_the_names_of_kip_370_and_0_only_where_a_disk_was_listed() 
         verdict=["removable", "scheduled", "scheduled", "scheduled", "never", "never"],
         size_bytes=[10, 5, 7, None, None, 9],
     )  # fmt: skip
-    found = {f.name: f for f in own_findings.finding_families(rows, [3], 5)}
+    found = {f.name: f for f in own.finding_families(rows, [3], 5)}
     count, size = (
         {s.labels["broker_id"]: s.value for s in found[name].samples} for name in (COUNT, SIZE)
     )
@@ -147,7 +146,7 @@ def test_slow_followers_are_counted_by_broker_and_unknown_lag_is_no_zero() -> No
     }  # fmt: skip
     found = {
         f.name: {s.labels["broker_id"]: s.value for s in f.samples}
-        for f in own_findings.finding_families(rows, (), 5)
+        for f in own.finding_families(rows, (), 5)
     }
     assert found["lowwater_slow_followers"] == {"1": 0, "2": 1}
     assert found["lowwater_follower_lag_max_records"] == {"2": 40}
@@ -155,10 +154,10 @@ def test_slow_followers_are_counted_by_broker_and_unknown_lag_is_no_zero() -> No
 
 
 def test_odd_names_survive_the_text_and_a_group_named_as_the_rest_is_no_second_series() -> None:
-    odd = ['quote"d', "back\\slash", "new\nline", "ünï", own_findings.OTHER, "x" * 255]
+    odd = ['quote"d', "back\\slash", "new\nline", "ünï", own.OTHER, "x" * 255]
     blockers = pa.table({"group_id": odd, "bytes_held_alone": [6, 5, 4, 3, 2, None]})
     for top in (2, 5, 9):
-        text = own.text(own_findings.finding_families({"blockers": blockers}, (), top))
+        text = own.text(own.finding_families({"blockers": blockers}, (), top))
         series = of(parsed(text), "lowwater_held_bytes")
         assert sum(series.values()) == 20
         assert series[('quote"d',)] == 6

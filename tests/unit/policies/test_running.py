@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from dashboard.cli.policies.policies_run import _once, _Told
-from dashboard.core.child_environment import Stop
 from dashboard.core.clock import utc_now
+from dashboard.core.processes import Stop
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.running import _Flights, serve
 from dashboard.policies.service.service import Service

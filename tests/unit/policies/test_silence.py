@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.core.errors import RefusedError
 from dashboard.policies.checking import check
-from dashboard.policies.service import alerts as alert_events
+from dashboard.policies.service import alerts
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.switching import standing, switch_off
 from dashboard.purge.evidence.standards import standards
@@ -131,7 +131,7 @@ def test_it_says_why_everywhere_and_tells_an_alert(room: ServiceRoom) -> None:
     assert status["state"] == "held"
     assert "no service gave a sign of life from 2026-03-01T12:00:0" in status["reason"]
     assert [error["code"] for error in status["errors"]] == ["SERVICE_SILENT"]
-    (event,) = alert_events.refused(room.journal, room.live.id)
+    (event,) = alerts.refused(room.journal, room.live.id)
     assert "policy streams is held: no service gave a sign" in event.text
     current = room.service().site.current
     site = Site(current, room.store, room.journal, room.clock, room.clock.sleep)

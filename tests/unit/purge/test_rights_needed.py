@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli.purge import preview as plan_text
+from dashboard.cli.purge.preview import describe
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import Authorized
 from dashboard.purge.evidence.rights_needed import MissingRight, may_delete, missing
@@ -66,13 +66,13 @@ def test_where_nobody_answers_it_is_not_known() -> None:
 
 
 def test_a_plan_keeps_it_and_every_preview_of_it_says_it_in_words() -> None:
-    assert "MISSING RIGHT" not in plan_text.describe(preview(free_plan(), NOW))
+    assert "MISSING RIGHT" not in describe(preview(free_plan(), NOW))
     plan = replace(free_plan(), rights_missing=missing(Told(), ["orders"]))
     kept = Plan.from_json_text(plan.to_json_text(), "plan.json")
     view = preview(kept, NOW)
-    for said in (plan_text.describe(view), plan_view.decisions_html(view)):
+    for said in (describe(view), plan_view.decisions_html(view)):
         assert "MISSING RIGHT: User:ann has no DELETE on topic orders, so nothing" in said
-    assert LINE in plan_text.describe(view)
+    assert LINE in describe(view)
 
 
 @pytest.mark.parametrize("missing_rights", [None, ()])

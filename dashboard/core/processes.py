@@ -1,4 +1,5 @@
-"""The environment of processes that we start: ours, but for the secret that only collecting needs.
+"""What long-running processes share: the environment of those that we start, ours but for the
+secret that only collecting needs; and the wish to end, as a signal handler may tell it.
 
 Whoever may look into /proc, and every crash report, reads a process' environment.
 """
