@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.domain.model import TopicPartition
-from dashboard.policies.service.cycle import is_due
-from dashboard.policies.service.cycle import longest_waiting_first
+from dashboard.policies.service.cycle import is_due, longest_waiting_first
 from dashboard.settings.policies.windows import is_open
 from tests.unit.policies.examples import NOON, policy, t
 
