@@ -89,12 +89,21 @@ def test_a_waived_group_that_starts_over_further_back_keeps_its_records(bench: B
     assert records(bench, topic) == 400
 
 
+@pytest.fixture
+def patterns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Groups here may subscribe by a pattern, as everywhere but on the bench."""
+    assert bench.settings.source is not None
+    purge = replace(PURGE, pattern_refresh=timedelta(minutes=5))
+    monkeypatch.setattr(bench, "settings", replace(bench.settings, purge=purge))
+    bench.settings.source.write_text(SETTINGS.replace('"0s"', '"5m"'))
+    yield
+    bench.settings.source.write_text(SETTINGS)
+
+
+@pytest.mark.usefixtures("patterns")
 def test_a_classic_groups_pattern_holds_a_topic_that_is_new_to_it(bench: Bench) -> None:
     """Its client resolves the pattern, and its coordinator knows the old topic's name alone."""
     prefix, group = f"twin-{uuid.uuid4().hex[:8]}", f"pattern-{uuid.uuid4().hex[:8]}"
-    purge = replace(PURGE, pattern_refresh=timedelta(minutes=5))
-    bench.settings = replace(bench.settings, purge=purge)
-    (bench.settings.source or Path()).write_text(SETTINGS.replace('"0s"', '"5m"'))
     old = bench.topic(30, name=f"{prefix}-a")
     with reading(bench, group, f"^{prefix}-.*", **{"topic.metadata.refresh.interval.ms": "300000"}):
         new = bench.topic(300, name=f"{prefix}-b")
