@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
@@ -374,20 +375,31 @@ GROUP BY r.cluster_id, p.topic, p.partition
 """
 
 
+_TABLES = tuple(text for text in _SCHEMA.split(";") if text.strip())
+_NAMES = re.compile(r"IF NOT EXISTS (\w+)")
+
+
 def prepare(db: sqlite3.Connection) -> None:
-    """Make what the file lacks; nothing is written to one that has it all."""
-    db.executescript(_SCHEMA)
-    if _has_starts(db):
+    """Make what the file lacks, all of it or nothing; nothing is written to one that has it all."""
+    if _is_whole(db):
         return
-    db.execute("BEGIN IMMEDIATE")
+    db.execute("BEGIN IMMEDIATE")  # of two that start at once the second finds all of it there
     try:
-        if not _has_starts(db):  # another process may have been first
+        for table in _TABLES:
+            db.execute(table)
+        if not _has_starts(db):
             db.execute(_STARTS)
             db.execute(_EARLIER_STARTS)
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:
+            db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+
+
+def _is_whole(db: sqlite3.Connection) -> bool:
+    there = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+    return there.issuperset(_NAMES.findall(_SCHEMA)) and "partition_starts" in there
 
 
 def _has_starts(db: sqlite3.Connection) -> bool:
