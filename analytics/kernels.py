@@ -222,7 +222,8 @@ def _purged(
     found = partitions.partitions(
         rows, read["replicas"], topics=work.topics, groups=standing, windows=starts
     )
-    found, measured = curves.with_bytes(found, points.measured(drawn.replicas), drawn.curves)
+    measured = partitions.measurable(points.measured(drawn.replicas), work.topics)
+    found, measured = curves.with_bytes(found, measured, drawn.curves)
     known = partitions.described(found, work.topics, work.read["reassignments"])
     errors = groups.offset_errors(view, work.snapshot, read["group_offsets"]["error"], rows)
     by_target = tuple(

@@ -90,6 +90,22 @@ def _with_offsets(store: ClusterStore, analysis: Manifest | None, groups: list[s
     }
 
 
+def with_unplaced(store: ClusterStore, facts: PlanFacts) -> PlanFacts:
+    """`facts`, whose groups without members and offsets are those alone of which nothing that is
+    remembered tells what they read: no offset, and no topic on which members of theirs were met.
+    Raises StoreError.
+    """
+    if not facts.unplaced:
+        return facts
+
+    def known() -> set[str]:
+        analysis, names = _analysis(store), sorted(facts.unplaced)
+        met = met_readers.placed(met_readers.known(store, analysis))
+        return met | _with_offsets(store, analysis, names)
+
+    return replace(facts, unplaced=facts.unplaced - _unpruned(store, known))
+
+
 def _last_known(
     store: ClusterStore, analysis: Manifest | None, only: Any, columns: list[str] | None = None
 ) -> list[pa.Table]:
