@@ -121,7 +121,7 @@ _STAMP = ("snapshot_id", "taken_at")
 _CARRIED = (
     "broker_id", "log_dir", "directory", "topic", "partition", "topic_id", "kind", "size_bytes",
     "index_bytes", "allocated_bytes", "newest_at", "first_seen_at", "last_seen_at",
-    "snapshots_seen", "log_end_offset",
+    "snapshots_seen", "log_end_offset", "scanned_at",
 )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ VALID_FOR = timedelta(hours=24)
 _DIRECTORY = re.compile(r"(?!\.\.?$)[A-Za-z0-9._+-]{1,255}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
-_ROW_TIMES = ("newest_at", "check_at")
+_ROW_TIMES = ("newest_at", "check_at", "scanned_at")
 _TIMES = ("taken_at", "created_at", "expires_at")
 
 
@@ -49,6 +49,8 @@ class Verdict:
     (None: no inventory). `newest_at` is the later of its last time-index entry and its mtime.
     `check_at`: when a scheduled one is worth another look; None for the others. `log_end_offset`:
     the one after its last record; None: no scan told, as in files of earlier releases.
+    `scanned_at`: when its host began the scan that showed it, which may be long before the
+    snapshot; None in files of earlier releases.
     """
 
     broker_id: int
@@ -65,6 +67,7 @@ class Verdict:
     reason: str
     check_at: datetime | None
     log_end_offset: int | None = None
+    scanned_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,8 @@ def _encode_row(row: Verdict) -> dict[str, Any]:
     values = asdict(row)
     for name in _ROW_TIMES:
         values[name] = None if values[name] is None else format_time(values[name])
+    if values["scanned_at"] is None:  # as in files of earlier releases
+        del values["scanned_at"]
     return values
 
 
@@ -171,7 +176,7 @@ def _decode_row(row: Mapping[str, Any]) -> Verdict:
     found = Verdict(
         **{
             **row,
-            **{n: None if row[n] is None else parse_time(_text(row[n], n)) for n in _ROW_TIMES},
+            **{n: parse_time(_text(at, n)) for n in _ROW_TIMES if (at := row.get(n)) is not None},
         }
     )
     for name in ("broker_id", "partition"):

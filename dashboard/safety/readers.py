@@ -77,6 +77,7 @@ def readers(
     met: Mapping[tuple[str, str], int] | None = None,
     unread: Collection[str] = (),
     unplaced: Collection[str] = (),
+    missed: Collection[tuple[str, str]] = (),
 ) -> Readers:
     """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no, topic and is_new.
 
@@ -87,7 +88,8 @@ def readers(
     remembered ones too: an application that is gone restores its state when it starts again.
     `met`: when groups were met on a topic, as `met_readers` has them. `unread`: groups of which
     some offset could not be read. `unplaced`: those of `without_offset` of which nothing that is
-    remembered tells what they read.
+    remembered tells what they read. `missed`: topics, each with a group that was down since it was
+    made.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(is_share(groups)))
@@ -112,7 +114,7 @@ def readers(
         listed=_listed(groups, unread),
         streams=_streams(applications, pairs),
         applications=applications,
-        newcomers=_newcomers(plain, topics, members),
+        newcomers=_newcomers(plain, topics, members, missed),
         met=seen,
         had_members=_without(had_members, waived),
     )
@@ -313,8 +315,11 @@ def _applications(groups: pa.Table, once: Collection[str]) -> pa.Array:
     return found.take(pc.sort_indices(found))
 
 
-def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Table:
-    """Groups, with members or without, on topics younger than consumers' metadata may be.
+def _newcomers(
+    groups: pa.Table, topics: pa.Table, members: pa.Table, missed: Collection[tuple[str, str]]
+) -> pa.Table:
+    """Groups, with members or without, on topics younger than consumers' metadata may be, and
+    those that were down since a topic was made.
 
     A classic client, and Java's under KIP-848 too, resolves its pattern itself and tells its
     coordinator names alone, so nothing shows that a new topic is among them until it has
@@ -324,7 +329,11 @@ def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Tabl
     new = topics.filter(pc.fill_null(topics["is_new"], False))["topic_no"].to_pylist()
     works = pc.is_in(groups["type"], value_set=pa.array(sorted(WORKERS)))
     names = sorted(groups.filter(pc.invert(works))["group_id"].to_pylist())
-    rows = [{"topic_no": number, "group_id": group_id} for number in new for group_id in names]
+    pairs = {(number, group_id) for number in new for group_id in names}
+    number = dict(zip(topics["topic"].to_pylist(), topics["topic_no"].to_pylist(), strict=True))
+    listed = set(names)
+    pairs |= {(number[t], group) for t, group in missed if t in number and group in listed}
+    rows = [dict(zip(_PAIRS.names, pair, strict=True)) for pair in sorted(pairs)]
     return without_rows(pa.Table.from_pylist(rows, schema=_PAIRS), members, _PAIRS.names)
 
 

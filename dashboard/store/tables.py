@@ -279,7 +279,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             directory=_TEXT, **_NAMED_PARTITION, topic_id=_TEXT, kind=_TEXT, size_bytes=_I64,
             verdict=_TEXT, reason=_TEXT, index_bytes=_I64, allocated_bytes=_I64, newest_at=_TIME,
             current_topic_id=_TEXT, first_seen_at=_TIME, last_seen_at=_TIME, snapshots_seen=_I32,
-            check_at=_TIME, evidence=_TEXT, log_end_offset=_I64,
+            check_at=_TIME, evidence=_TEXT, log_end_offset=_I64, scanned_at=_TIME,
         ),
         # The memory behind it: since when each suspect is seen, also those seen only once.
         _spec(

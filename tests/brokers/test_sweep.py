@@ -87,6 +87,7 @@ def judged(scene: Scene, cluster: LocalCluster, tmp_path: Path) -> Verdicts:
         BROKER, str(scene.log_dir), scene.stray.name, scene.topic, 0, rows[0]["topic_id"],
         words.STRAY, sum(r["log_bytes"] for r in rows), sum(r["allocated_bytes"] for r in rows),
         max(r["newest_at"] for r in rows), words.REMOVABLE, "seen for 3 h", None,
+        scanned_at=now + timedelta(days=1),  # the earlier one counts: the snapshot's time
     )  # fmt: skip
     made = verdicts.parse(
         verdicts.write(

@@ -222,6 +222,8 @@ def _switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | No
         journal = None
         if context.journal_exists(settings):
             journal = stack.enter_context(context.open_journal(settings))
+            if acts and (doubt := journal.file.doubt()) is not None:
+                raise doubt  # an approver's stop may be missing in it
         elif acts:
             output.progress(
                 f"no journal in {settings.state_dir}: an approver who stops every purge on another "
@@ -233,6 +235,8 @@ def _switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | No
         def stopped() -> str | None:
             if (reason := by_settings()) is not None:
                 return f"{reason}: no sweep changes anything"
+            if journal is not None and (doubt := journal.file.doubt()) is not None:
+                return doubt.message
             if journal is not None and journal.read_only():
                 return "an approver switched every purge and sweep off, in the journal"
             return None

@@ -14,11 +14,13 @@ from dashboard.orphans.sweep.sweep_aside import (
     put_back_at,
 )
 from dashboard.orphans.sweep.sweep_check import (
+    ANEW,
     Checked,
-    certainly_before,
     checked,
     refuse_by_verdict,
     refuse_wrong_clock,
+    seen,
+    unchanged_since,
 )
 from dashboard.orphans.sweep.sweep_items import Item
 from dashboard.orphans.sweep.sweep_live import Cluster, sizes
@@ -154,11 +156,11 @@ class _Sweep:
         assert self._verdicts is not None and row.directory is not None
         for place, item in self._site.put_back(row.log_dir, row.directory):
             at = put_back_at(self._site, place, item, cluster_tells=cluster_tells)
-            if item.verdicts == self._sha256 or not certainly_before(at, self._verdicts):
+            if item.verdicts == self._sha256 or at >= unchanged_since(row, self._verdicts):
                 raise Refusal(
                     "restored",
-                    f"somebody put it back, at {format_time(at)} at the latest, and these verdicts "
-                    "may be older: if it may go after all, collect, analyze and write new ones",
+                    f"somebody put it back, at {format_time(at)} at the latest, and {seen(row)}: "
+                    f"if it may go after all, {ANEW}",
                 )
         if script_log := self._site.moved_by_script(log_dir, row.directory):
             raise Refusal(

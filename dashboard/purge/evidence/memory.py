@@ -277,11 +277,16 @@ def _ends_of(
 def with_new_topics(
     store: ClusterStore, facts: PlanFacts, now: datetime, refresh: timedelta
 ) -> PlanFacts:
-    """`facts` with the topics that are new to who subscribes by a pattern, by kept snapshots."""
-    from dashboard.history.log_ends import new_topics
+    """`facts` with the topics that are new to who subscribes by a pattern, by kept snapshots: to
+    every group, or to those that were down since.
+    """
+    from dashboard.history.log_ends import missed, new_topics
 
     ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
-    return replace(facts, new_topics=new_topics(store, now, refresh, ids, unknown=True))
+    new = new_topics(store, now, refresh, ids, unknown=True)
+    older = {name: topic_id for name, topic_id in ids.items() if name not in new}
+    down = _unpruned(store, lambda: missed(store, now, refresh, older, facts.groups.keys()))
+    return replace(facts, new_topics=new, missed=down)
 
 
 def history(store: ClusterStore, facts: PlanFacts) -> History:

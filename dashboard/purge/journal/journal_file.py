@@ -72,10 +72,8 @@ class JournalFile:
             self._as_told.catch_up()  # not while others wait for the write lock
         with self._transaction() as db:
             kept = self._head_file.read()
-            if (error := self._lost_since(kept)) is not None:
+            if (error := self._doubt(kept)) is not None:
                 raise error
-            if (wrong := self._as_told.wrong()) is not None:
-                raise _mixed(self.path, wrong)
             yield db
             if kept != NOTHING:
                 db.execute(_MARK)
@@ -122,6 +120,24 @@ class JournalFile:
             return self._lost_since(self.kept_head())
         except JournalError as error:
             return error
+
+    def doubt(self) -> JournalError | None:
+        """Why a cancel or a stop may be missing in it, by what each write asks; None: none is.
+
+        For who acts by what it tells, and writes nothing to it.
+        """
+        try:
+            kept = self.kept_head()
+            with self.reading():
+                return self._doubt(kept)
+        except JournalError as error:
+            return error
+
+    def _doubt(self, kept: Head) -> JournalError | None:
+        if (error := self._lost_since(kept)) is not None:
+            return error
+        wrong = self._as_told.wrong()
+        return None if wrong is None else _mixed(self.path, wrong)
 
     def _lost_since(self, kept: Head) -> JournalError | None:
         newest = self.head()

@@ -127,6 +127,7 @@ class PlanFacts:
     # Topics where the groups have offsets that tell what they may read (`model.is_telling`).
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
+    missed: frozenset[tuple[str, str]] = frozenset()  # topic, and a group that was down since
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
     # When kept snapshots met groups on a topic, as `met_readers` has them.
     met: Mapping[tuple[str, str], int] = field(default_factory=dict)

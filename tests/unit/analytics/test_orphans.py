@@ -67,6 +67,7 @@ def test_all_that_a_verdict_needs_reaches_it() -> None:
     row = seen("stray", "stray", "a-stray")
     home = {"replicas": [1, 2], "isr": [1, 2], "leader_id": 1, "name_id": "now"}
     assert told(row)[0]["verdict"] == "removable"
+    assert told(row, scanned_at=None)[0]["scanned_at"] == NOW, "the scan that its facts are of"
     assert told(row, **home)[0]["verdict"] == "removable"
     assert told(row, **home)[0]["current_topic_id"] == "now"
     for change, words in (
