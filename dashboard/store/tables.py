@@ -182,7 +182,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             usable_bytes=_I64, reclaimable_bytes=_I64, held_bytes=_I64, live_bytes=_I64,
             future_bytes=_I64, unexplained_bytes=_I64, measured=_FLAG, error=_TEXT,
             stray_bytes=_I64, orphan_bytes=_I64, delete_bytes=_I64, index_bytes=_I64,
-            inventory_at=_TIME, inferred=pa.list_(_TEXT),
+            inventory_at=_TIME, inferred=pa.list_(_TEXT), guarded_bytes=_I64,
         ),
         # One row per table and broker that should be there: was it, and if not, why.
         _spec(

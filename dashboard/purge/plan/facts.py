@@ -22,8 +22,8 @@ from dashboard.domain.model import (
     is_telling,
 )
 from dashboard.history.epoch_ends import read_lost
-from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.safety.unseen_readers import TopicReading
 
 # What targets, guards, forecasts and the receipt need of a topic's configs.
 TOPIC_CONFIGS = (

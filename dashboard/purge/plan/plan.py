@@ -10,13 +10,13 @@ from functools import cached_property
 from dashboard.core.canonical import seal
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.evidence.rights_needed import MissingRight
-from dashboard.purge.evidence.unseen_readers import TopicReading, reading_of
 from dashboard.purge.plan import plan_json
 from dashboard.purge.plan.facts import GroupClaim, PlanFacts
 from dashboard.purge.plan.guards import Finding, findings
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.targets import write_offsets_json
+from dashboard.safety.unseen_readers import TopicReading, reading_of
 from dashboard.settings.settings import TopicDeclaration
 
 _MOST_NAMED = 3  # topics that stand by name in the confirmation

@@ -13,9 +13,9 @@ from dashboard.core.errors import PlanError, RefusedError, UsageError
 from dashboard.domain.model import Guard
 from dashboard.history.known_since import is_told
 from dashboard.purge.evidence.rights_needed import MissingRight
-from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.plan.facts import GroupClaim
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver
+from dashboard.safety.unseen_readers import TopicReading
 
 if TYPE_CHECKING:
     from dashboard.purge.plan.plan import Declared, Estimate, Plan, PlannedPartition

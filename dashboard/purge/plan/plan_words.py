@@ -10,9 +10,9 @@ from dashboard.core.words import binary, number, plural
 
 if TYPE_CHECKING:
     from dashboard.purge.evidence.rights_needed import MissingRight
-    from dashboard.purge.evidence.unseen_readers import TopicReading
     from dashboard.purge.plan.plan import Declared, Estimate, PlannedPartition
     from dashboard.purge.plan.preview import GroupPartitions, TopicCoverage, Totals
+    from dashboard.safety.unseen_readers import TopicReading
 
 _MOST_TOPICS = 8
 _MOST_NAMED = 5

@@ -27,7 +27,7 @@ _PARTS: tuple[tuple[str, Meaning, str], ...] = (
     ("orphan_bytes", colours.ORPHAN, "other folders that the cluster no longer knows"),
     ("unexplained_bytes", colours.UNKNOWN, "all else on that disk"),
 )
-_MIXED = "needed, held back, or below the targets: not told apart while guards hold all of it"
+_MIXED = "needed, held back, or below the targets: not told apart while guards hold it"
 _UNNAMED = "log dirs"  # of a broker that told none
 _NOBODY: Mapping[int, str] = {}
 _WITHOUT_INVENTORY = "indexes, other files, or orphans: an inventory of this disk tells them apart"
@@ -104,11 +104,15 @@ def bars(
 
 def _parts(row: Mapping[str, Any], guarded: bool) -> Iterator[tuple[Meaning, str, int]]:
     # What guards hold counts as neither reclaimable nor held back: nobody has told it apart.
-    mixed = guarded and not row["held_bytes"] and not row["reclaimable_bytes"]
+    own = row.get("guarded_bytes")
+    if own is None:  # of an analysis of before: all of it, or none
+        mixed = guarded and not row["held_bytes"] and not row["reclaimable_bytes"]
+        own = row["live_bytes"] if mixed else None
+    if own:
+        yield colours.GUARDED, _MIXED, own
+        row = {**row, "live_bytes": max(row["live_bytes"] - own, 0)}
     for name, meaning, why in _PARTS:
-        if row[name] and mixed and name == "live_bytes":
-            yield colours.GUARDED, _MIXED, row[name]
-        elif row[name]:
+        if row[name]:
             bare = meaning is colours.UNKNOWN and row["inventory_at"] is None
             yield meaning, _WITHOUT_INVENTORY if bare else why, row[name]
 

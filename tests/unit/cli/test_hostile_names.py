@@ -25,13 +25,13 @@ from dashboard.cli.purge.preview import describe
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.core.visible import in_lines
-from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.journal.journal_rows import PartitionRow, RunView
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Declared, Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.safety.guard_texts import guard
+from dashboard.safety.unseen_readers import TopicReading
 from tests.unit.cli.plans import a_plan
 from tests.unit.purge.outcomes import run
 

@@ -10,7 +10,7 @@ import pytest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.ui.overview import disks, treemap
 from dashboard.ui.reclaimable import strips
-from dashboard.views import topic_rows
+from dashboard.views import colours, topic_rows
 from dashboard.views.facts import partition_facts, topics_where
 from dashboard.views.headline import blockers_by_group, headline
 from dashboard.views.topic_rows import Filters, TopicRow
@@ -70,6 +70,18 @@ def test_topics_roll_up_their_partitions(cluster: ClusterStore) -> None:
     assert orders.held_by == "billing-replay"
     assert orders.size_bytes == orders.consumed_bytes + (orders.held_bytes or 0)
     assert orders.consumed_bytes == (orders.at_once_bytes or 0) + (orders.later_bytes or 0)
+
+
+def test_the_bytes_that_guards_hold_are_told_from_those_that_live(cluster: ClusterStore) -> None:
+    (row, *_) = finding(cluster, "disks").to_pylist()
+    own = {**row, "live_bytes": 500, "guarded_bytes": 200, "held_bytes": 7}
+    of = {**own, "guarded_bytes": None, "held_bytes": None, "reclaimable_bytes": None}
+    schema, growth = finding(cluster, "disks").schema, finding(cluster, "growth")
+    for line, guarded in ((own, 200), (of, 500)):  # the second: of a release that did not tell
+        (bar,) = disks.bars(pa.Table.from_pylist([line], schema=schema), growth, guarded=True)
+        assert bar.parts[0][::2] == (colours.GUARDED, guarded)
+        lives = [size for meaning, why, size in bar.parts if why.startswith("needed by somebody")]
+        assert lives == ([300] if guarded == 200 else [])
 
 
 def test_what_nobody_committed_is_unknown_and_not_zero(cluster: ClusterStore) -> None:
