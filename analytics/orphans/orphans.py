@@ -282,8 +282,8 @@ def _never(facts: Facts, most_share: float, wanted: Kept | None) -> Verdict | No
         reason = "the cluster assigns this topic id and partition to this broker"
     elif facts.hosted:
         reason = (
-            "its broker has loaded it and lists it as a replica of its own: nothing may take it from "
-            "under a running broker. One that has stray detection names it -stray at its next start"
+            "its broker has loaded it and lists it as a replica of its own: nothing may take it "
+            "from under a running broker. One with stray detection names it -stray when it restarts"
         )
     elif facts.same_name in ("under-replicated", "offline"):
         reason = f"the partition of the same name is {facts.same_name}: this may be its last copy"

@@ -229,7 +229,7 @@ def test_every_metric_stands_in_the_docs_with_its_labels(cluster: ClusterStore) 
         **read(cluster).tables,
         **orphans(
             broker_id=[1], kind=["stray"], verdict=["never"], size_bytes=[1], allocated_bytes=[1]
-        ),  # fmt: skip
+        ),
         "slow_followers": pa.table(
             {"broker_id": [1], "lag_records": [1], "lag_seconds": [1.0], "slow": [True]}
         ),
