@@ -34,7 +34,7 @@ def confirmation(cluster_name: str, options: Options) -> str:
     """The sentence that switches it on: what it may do, on every host that runs it so."""
     assert options.day is not None
     return (
-        f"remove orphans of {cluster_name}: at most {options.day.folders} folders and "
+        f"remove orphans of {cluster_name}, at most {options.day.folders} folders and "
         f"{binary(options.day.bytes)} a day, {options.most_share * 100:.3g} % of a broker at once, "
         f"deleted after {duration(options.keep.total_seconds())}"
     )

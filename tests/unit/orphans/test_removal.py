@@ -15,6 +15,7 @@ import pytest
 from prometheus_client.core import Metric
 
 from dashboard.core.errors import RefusedError, StoreError
+from dashboard.exporter import own
 from dashboard.exporter.removal import removal_families
 from dashboard.orphans.removal import FAILED, OFF, ON, STANDBY, Lead, Removal, Round, described
 from dashboard.orphans.removal_story import read_stories, untold
@@ -272,6 +273,17 @@ def test_its_metrics_are_those_of_the_logs(host: Host) -> None:
     later = values(removal_families(service(host, lambda _n: host.verdicts(*rows)).turn()))
     assert later["lowwater_orphan_acts_folders_total", "1", "deleted"] == 2
     assert later["lowwater_orphan_quarantined_bytes", "1"] == 8192
+
+
+def test_every_metric_of_it_stands_in_the_docs(host: Host) -> None:
+    page = (Path(own.__file__).parents[2] / "docs" / "orphans-service.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("| `lowwater_")]
+    found = removal_families(service(host, lambda _now: host.verdicts(*strays(host, 2))).turn())
+    named = {(s.name, *s.labels) for family in found for s in family.samples}
+    assert len({name for name, *_ in named}) >= 6
+    for name, *labels in named:
+        (line,) = (line for line in lines if f"`{name}`" in line.split("|")[1])
+        assert all(f"`{label}`" in line.split("|")[2] for label in labels), name
 
 
 def values(found: list[Metric]) -> dict[tuple[str, ...], float]:
