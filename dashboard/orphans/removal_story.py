@@ -23,7 +23,7 @@ ACTS = ("moved", "put-back", "restored", "deleted", "lost")
 class Chain(Protocol):
     """The purge journal, as far as it keeps what sweeps of this host did."""
 
-    def told_of_orphans(self, log: str) -> Mapping[str, Any] | None: ...
+    def told_of_orphans(self, log: str, broker_id: int) -> Mapping[str, Any] | None: ...
     def tell_of_orphans(self, kind: str, body: Mapping[str, Any], now: datetime) -> None: ...
 
 
@@ -77,7 +77,7 @@ def tell(chain: Chain, report: Report, stories: Sequence[Story], now: Clock) -> 
     cut or rewritten later is known. Raises JournalError.
     """
     for story in stories:
-        body = untold(story, chain.told_of_orphans(story.log))
+        body = untold(story, chain.told_of_orphans(story.log, story.broker_id))
         if body is not None:
             of = {"cluster_id": report.cluster_id, "broker_id": report.broker_id}
             chain.tell_of_orphans("orphans", {**of, **body}, now())

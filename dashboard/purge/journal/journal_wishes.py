@@ -56,26 +56,26 @@ class JournalWishes(JournalReads):
         (`orphans-on`), once: a service that starts again says the same.
         """
         with self.file.write() as db:
-            newest = self._newest(kind, "broker_id", body["broker_id"])
+            newest = self._newest(kind, broker_id=body["broker_id"])
             if kind != "orphans-on" or newest != body:
                 append(db, None, kind, body, now)
 
-    def told_of_orphans(self, log: str) -> Mapping[str, Any] | None:
-        """The newest entry about a log of sweeps; None: none that was not archived."""
-        return self._newest("orphans", "log", log)
+    def told_of_orphans(self, log: str, broker_id: int) -> Mapping[str, Any] | None:
+        """The newest entry of a broker about a log of sweeps; None: none that was not archived."""
+        return self._newest("orphans", log=log, broker_id=broker_id)
 
     def tells_of_orphans_alone(self) -> bool:
         """Whether nothing else was journalled here: no approver looks at such a journal."""
         sql = "SELECT 1 FROM entries WHERE kind NOT IN ('orphans','orphans-on') LIMIT 1"
         return not self.file.rows(sql)
 
-    def _newest(self, kind: str, key: str, value: object) -> Mapping[str, Any] | None:
+    def _newest(self, kind: str, **of: object) -> Mapping[str, Any] | None:
         sql = (
             "SELECT * FROM entries WHERE run_id IS NULL AND kind=? ORDER BY seq DESC "
             f"LIMIT {_LOGS_AT_MOST}"
         )
         bodies = (entry(row).body for row in self.file.rows(sql, kind))
-        return next((body for body in bodies if body.get(key) == value), None)
+        return next((body for body in bodies if of.items() <= body.items()), None)
 
     def declare(
         self, rows: Iterable[Mapping[str, str]], *, cluster_id: str, from_where: str, now: datetime

@@ -5,7 +5,7 @@ and what keeps it from acting.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,8 +18,8 @@ from dashboard.core.errors import RefusedError, StoreError
 from dashboard.exporter import own
 from dashboard.exporter.removal import removal_families
 from dashboard.orphans.removal import FAILED, OFF, ON, STANDBY, Lead, Removal, Round, described
-from dashboard.orphans.removal_story import read_stories, untold
-from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome
+from dashboard.orphans.removal_story import read_stories, tell, untold
+from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome, Report
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.purge.journal.journal import Journal
@@ -273,6 +273,20 @@ def test_its_metrics_are_those_of_the_logs(host: Host) -> None:
     later = values(removal_families(service(host, lambda _n: host.verdicts(*rows)).turn()))
     assert later["lowwater_orphan_acts_folders_total", "1", "deleted"] == 2
     assert later["lowwater_orphan_quarantined_bytes", "1"] == 8192
+
+
+def test_each_broker_of_a_shared_log_tells_its_own_folders(host: Host, tmp_path: Path) -> None:
+    service(host).turn()
+    (mine,) = read_stories(Options((str(host.log_dir),)), 1)
+    theirs = replace(mine, broker_id=2)
+    with closing(Journal(tmp_path / "journal.sqlite")) as journal:
+        for broker in (2, 1):
+            report = Report("C", broker, True, ())
+            for _ in range(2):
+                tell(journal, report, [mine if broker == 1 else theirs], lambda: host.now)
+        told = {entry.body["broker_id"]: entry.body["acts"] for entry in journal.entries()}
+        assert len(journal.entries()) == 2
+    assert (told[2], told[1][0][0]) == ([], "moved")
 
 
 def test_every_metric_of_it_stands_in_the_docs(host: Host) -> None:
