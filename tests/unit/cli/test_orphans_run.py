@@ -6,6 +6,7 @@ import configparser
 import json
 import re
 import shlex
+import signal
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -143,7 +144,7 @@ def test_without_an_analysis_it_waits_and_its_inventory_makes_the_next_one(
     assert (code, answer["error"]["code"]) == (1, "OUT_IN_LOG_DIR")
 
 
-def test_it_loops_shows_its_metrics_and_ends_at_ctrl_c(
+def test_it_loops_shows_its_metrics_and_ends_at_a_signal(
     host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts: list[str] = []
@@ -153,7 +154,7 @@ def test_it_loops_shows_its_metrics_and_ends_at_ctrl_c(
         url = capsys.readouterr().err.split("metrics: ")[1].split()[0]
         with urllib.request.urlopen(url) as answer:
             texts.append(answer.read().decode())
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(time, "sleep", sleep)
     code = main(["orphans", "run", "--log-dirs", str(host.log_dir), "--data",
