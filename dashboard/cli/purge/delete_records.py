@@ -286,8 +286,7 @@ def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:
     }
     if view.run.error is not None:
         value["error"] = dict(view.run.error)
-    text = _text(rows, leader_only=view.run.mode == "leader-only")
-    output.emit(value, text, as_json=as_json)
+    output.emit(value, _text(rows), as_json=as_json)
     as_asked = all(p.free and not p.capped_by for p in plan.partitions)
     return view.exit_code if as_asked else view.exit_code or 2
 
@@ -317,17 +316,15 @@ def _row(planned: PlannedPartition, sent: PartitionRow | None) -> dict[str, obje
     }
 
 
-def _text(rows: list[dict[str, object]], *, leader_only: bool = False) -> str:
-    """The lines of Kafka's own tool, which scripts may look for.
+def _text(rows: list[dict[str, object]]) -> str:
+    """The lines of Kafka's own tool, which scripts may look for; the leader's start follows.
 
-    The low watermark of a leader-only purge may still be the old one: its leader's start follows.
+    The low watermark may still be the old one: of a leader-only purge, or behind a follower.
     """
     lines = ["Records delete operation completed:"]
     for row in rows:
         said = f"low_watermark: {output.cell(row['low_watermark'])}"
-        if leader_only:
-            start = output.cell(row["leader_log_start_offset"])
-            said += f"\tleader_log_start_offset: {start}"
+        said += f"\tleader_log_start_offset: {output.cell(row['leader_log_start_offset'])}"
         if row["error"]:  # beside what went: a replay window may have lowered the offset
             gone = "" if row["low_watermark"] is None else f"\t{said}"
             said = f"error: {row['error']}{gone}"

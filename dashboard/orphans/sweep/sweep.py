@@ -133,6 +133,7 @@ class _Sweep:
                 allocated = found.found.allocated_bytes
                 if not self._options.apply:
                     return _outcome(row, "would_move", str(place), allocated, reason)
+                self._site.refuse_over_day("moved", allocated)
                 not_stopped(self._stopped)
                 begun = self._begun(row, found)
                 quarantine = self._site.quarantine(place)
@@ -155,6 +156,12 @@ class _Sweep:
         """
         assert self._verdicts is not None and row.directory is not None
         for place, item in self._site.put_back(row.log_dir, row.directory):
+            if self._options.put_back_stays:
+                raise Refusal(
+                    "restored",
+                    "somebody put it back: no service sets it aside again. If it may go after all, "
+                    "sweep it by hand",
+                )
             at = put_back_at(self._site, place, item, cluster_tells=cluster_tells)
             if item.verdicts == self._sha256 or at >= unchanged_since(row, self._verdicts):
                 raise Refusal(

@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from dashboard.core.errors import LowwaterError
+from dashboard.core.errors import LowwaterError, unexpected
 from dashboard.core.processes import Stop
 from dashboard.policies.service.applications import Job
 from dashboard.policies.service.leading import OpenCluster
-from dashboard.policies.service.outcome import unexpected
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.service import Service
 from dashboard.policies.service.statuses import Emit

@@ -42,6 +42,8 @@ KINDS = {
     "read-only": "switch",
     "declared": "readers declared",
     "policy": "policy switched",
+    "orphans": "orphans swept",
+    "orphans-on": "orphans' service",
     "asked": "asked for",
     "approved": "approved",
     "rejected": "rejected",
@@ -140,6 +142,20 @@ def _policy(body: Mapping[str, Any]) -> str:
     return f"{name} switched on from {where}, definition {definition}: {body.get('typed')}"
 
 
+def _orphans(body: Mapping[str, Any]) -> str:
+    counts = Counter(str(act[0]) for act in body.get("acts") or ())
+    told = ", ".join(f"{formats.plural(n, 'folder')} {kind}" for kind, n in sorted(counts.items()))
+    lines = f"lines {body.get('from_seq')} to {body.get('to_seq')} of {body.get('log')}"
+    replaced = ", which replaces an older one" if body.get("log_replaced") else ""
+    return f"broker {body.get('broker_id')}: {told or 'nothing moved'}; {lines}{replaced}"
+
+
+def _orphans_on(body: Mapping[str, Any]) -> str:
+    return (
+        f"on for broker {body.get('broker_id')} from {body.get('from_where')}: {body.get('typed')}"
+    )
+
+
 def _asked(body: Mapping[str, Any]) -> str:
     count = formats.plural(len(body.get("partitions", ())), "partition")
     until = f"until {body.get('expires_at')}"
@@ -208,6 +224,8 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "declared": _declared,
     "dismissed": _dismissed,
     "policy": _policy,
+    "orphans": _orphans,
+    "orphans-on": _orphans_on,
     "asked": _asked,
     "approved": _decided,
     "rejected": _decided,
