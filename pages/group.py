@@ -11,9 +11,8 @@ import streamlit as st
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, facts_of, findings_of
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.loading import facts_of, findings_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD
 from dashboard.views.facts import known_total

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import streamlit as st
 
+from dashboard.ui import making_room, overview
 from dashboard.ui.components import markup, states, style
-from dashboard.ui.components.how import how_do_you_know
-from dashboard.ui.overview import disks, lists, making_room, treemap
+from dashboard.ui.components.states import how_do_you_know
 from dashboard.ui.purge import runs
 from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, facts_of, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.loading import facts_of, rows_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
 from dashboard.views.headline import Headline, headline
@@ -33,15 +32,15 @@ def show() -> None:
     with left:
         away = {b["broker_id"]: b.get("error") or "no answer" for b in screen.missing_brokers}
         growth = findings.table("growth")
-        st.html(disks.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
+        st.html(overview.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
         routes.link("growth", "What fills them, and what would change when they are full")
-        lists.blockers(screen)
+        overview.blockers(screen)
     with right:
         show_treemap(screen)
     left, right = st.columns([5, 6], gap="medium")
     with left:
-        lists.followers(screen)
-        lists.orphans(screen)
+        overview.followers(screen)
+        overview.orphans(screen)
     with right:
         runs.recent(screen)
 
@@ -122,13 +121,13 @@ def show_treemap(screen: Screen) -> None:
         "click one to see what holds the rest</small></h2></div>"
     )
     rows = rows_of(screen)
-    if rows and not treemap.shown_topics(rows):
+    if rows and not overview.shown_topics(rows):
         st.caption("Sizes of topics are unknown: no replica's size could be read.")
         return
     # A fresh key per visit: a tile that stays selected would lead away again on return.
     visit = st.session_state.setdefault("lw-treemap-visit", 0)
     event = st.echarts_chart(
-        treemap.option(rows, dark=style.dark()),
+        overview.treemap(rows, dark=style.dark()),
         height=340,
         key=f"treemap-{visit}",
         on_select="rerun",
@@ -137,7 +136,7 @@ def show_treemap(screen: Screen) -> None:
     chosen = [i for group in event.selection.selected for i in group["data_indices"]]
     if chosen:
         st.session_state["lw-treemap-visit"] = visit + 1
-        shown = treemap.shown_topics(rows)
+        shown = overview.shown_topics(rows)
         if chosen[0] < len(shown):
             routes.go("topic", name=shown[chosen[0]].topic)
         routes.go("reclaimable")

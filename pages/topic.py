@@ -9,16 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.ui import lags, reclaimable, topic
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
-from dashboard.ui.followers import low_watermark
 from dashboard.ui.purge import runs
-from dashboard.ui.reclaimable import strips
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.loading import facts_of, findings_of, rows_of
-from dashboard.ui.topic import answers, over_time
 from dashboard.views import days_to_full, formats
 from dashboard.views.colours import HELD, RECLAIMABLE
 from dashboard.views.topic_rows import TopicRow
@@ -44,12 +41,12 @@ def show() -> None:
     st.html(f'<div class="lw lw-sentence">{sentence(row)}</div>')
     main, side = st.columns([4, 1.6], gap="medium")
     with main:
-        over_time.show(screen, name)
-        st.html(strips.topic_html(facts_of(screen), findings.table("holds"), name))
+        topic.show_line(screen, name)
+        st.html(reclaimable.topic_html(facts_of(screen), findings.table("holds"), name))
         st.html(places_html(screen, name) + configs_html(screen, name))
     blockers = blockers_of(screen, name)
     with side:
-        answers.show(screen, row, blockers)
+        topic.show_answers(screen, row, blockers)
         show_groups(blockers)
         show_followers(screen, name)
         show_purges(screen, name)
@@ -133,7 +130,7 @@ def show_followers(screen: Screen, topic: str) -> None:
     if "slow_followers" not in findings_of(screen).manifest.tables:
         return
     followers: pa.Table = findings_of(screen).table("slow_followers")
-    st.html(low_watermark.held_html(low_watermark.held(followers, topic), topic))
+    st.html(lags.held_html(lags.held(followers, topic), topic))
 
 
 def show_purges(screen: Screen, topic: str) -> None:

@@ -19,8 +19,8 @@ from tests.unit.triage.world import D1, World, ask, read_to_the_end
 @pytest.fixture(autouse=True)
 def full_from_60_percent(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the sample's disks has 61 % in use."""
-    monkeypatch.setattr("dashboard.ui.overview.making_room.FULL", 0.6)
-    monkeypatch.setattr("dashboard.ui.overview.making_room._ROOM", 0.5)
+    monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.6)
+    monkeypatch.setattr("dashboard.ui.making_room._ROOM", 0.5)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_cluster_that_does_not_answer_is_told(open_page: Open, asked: list[Que
 def test_while_every_disk_has_room_there_is_no_panel(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.ui.overview.making_room.FULL", 0.999)
+    monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.999)
     assert not [e for e in open_page().expander if "Make room" in e.label]
 
 

@@ -15,7 +15,7 @@ from dashboard.domain.model import Broker
 from dashboard.history.pruning import prune
 from dashboard.purge.journal.journal import Journal
 from dashboard.store import attempts
-from dashboard.ui.session import loading, routes
+from dashboard.ui.session import context, routes
 from dashboard.views import formats, headline
 from dashboard.views.facts import known_total
 from tests.pages.conftest import Open, said
@@ -130,7 +130,7 @@ def test_while_a_broker_is_away_guards_and_their_bytes_are_named_and_its_disk_st
 
 def test_the_button_promises_what_the_plan_shows_first(open_page: Open) -> None:
     app = open_page()
-    facts = loading.facts_of(app.session_state["lw-kept"])
+    facts = context.facts_of(app.session_state["lw-kept"])
     size = formats.size(known_total(facts, "bytes_at_once", "free"))
     assert app.button(key="plan-safest").label == f"Plan the safest: {size} at once"
 

@@ -1,4 +1,4 @@
-"""The header of every page: cluster, the data's age, brokers, counting on; and the report."""
+"""The header of every page: cluster, age of the data, brokers, counting on; search and report."""
 
 from __future__ import annotations
 
@@ -12,13 +12,59 @@ from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.receipt.alerts import reverted
 from dashboard.ui.components import markup, states
+from dashboard.ui.components.markup import plain
 from dashboard.ui.components.states import guarded
 from dashboard.ui.purge.runs import open_journal
-from dashboard.ui.session import access, collector, context, search, signing_in
+from dashboard.ui.session import access, collector, context, routes
 from dashboard.ui.session.collector import Standing
-from dashboard.ui.session.context import Screen
-from dashboard.ui.session.held_tables import Tables
+from dashboard.ui.session.context import Screen, Tables, findings_of
 from dashboard.views import formats
+from dashboard.views.search import Match, matches, meant
+from dashboard.views.topic_rows import groups_of
+
+# The search of every page: a topic or a group by a part of its name.
+
+_FIND = "lw-find"
+_ASKED = "lw-find-asked"
+_SHOWN = 8
+
+
+def search_box(screen: Screen) -> None:
+    """Enter leads to the topic or group that is meant; of several, links below the box."""
+    typed = st.text_input(
+        "Find a topic or group",
+        key=_FIND,
+        type="search",
+        placeholder="Find a topic or group",
+        label_visibility="collapsed",
+        on_change=_find_asked,
+    )
+    asked = st.session_state.pop(_ASKED, False)
+    if not typed or screen.findings is None:
+        return
+    found = _matches(screen, typed)
+    match = meant(typed, found)
+    if match and asked:
+        routes.go(match.kind, name=match.name)
+    if not found:
+        st.caption("No topic or group of that name.")
+    for kind, name in found[:_SHOWN]:
+        routes.link(kind, f"{kind} {plain(name)}", name=name)
+    if len(found) > _SHOWN:
+        st.caption(f"and {len(found) - _SHOWN} more")
+
+
+def _find_asked() -> None:
+    st.session_state[_ASKED] = True
+
+
+def _matches(screen: Screen, typed: str) -> list[Match]:
+    tables = findings_of(screen)
+    groups = tables.derived("groups", lambda: groups_of(tables.table("holds")))
+    return matches(typed, screen.snapshot.table("topics")["topic"].to_pylist(), groups)
+
+
+# The header itself.
 
 _EVERY = timedelta(seconds=5)
 _MOST_ALERTS = 2
@@ -57,14 +103,14 @@ def header(screen: Screen, *, follows: bool = False) -> None:
     with left:
         _header(screen, live)
     with find:
-        search.box(screen)
+        search_box(screen)
     with middle:
         live_toggle() if follows else _newer(screen)
     with right[0]:
         report_button(screen)
     if leaves:
         with right[1]:
-            signing_in.sign_out()
+            access.sign_out()
 
 
 @st.fragment(run_every=_EVERY)
@@ -202,7 +248,7 @@ def _choose(screen: Screen) -> None:
     from dashboard.reports.page import html_page
     from dashboard.reports.source import open_source
     from dashboard.reports.storage import storage_report
-    from dashboard.ui.growth.idle_table import asking
+    from dashboard.ui.growth.advice import asking
 
     found = screen.findings
     assert found is not None
