@@ -12,7 +12,7 @@ from dashboard.core.words import duration, first_letter_up
 from dashboard.ui import lags
 from dashboard.ui.components import states, style
 from dashboard.ui.components.markup import text
-from dashboard.ui.reclaimable import one
+from dashboard.ui.components.picking import one
 from dashboard.ui.session.context import Screen, Tables
 from dashboard.ui.session.header import analyzed
 from dashboard.views import follower_rows, formats, lag_points

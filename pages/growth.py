@@ -118,22 +118,17 @@ def table_html(found: Sequence[Outcome], asked: Scenario) -> str:
     """A row per log dir, soonest full first; the columns of the what-if only if one is asked."""
     listed = soonest_first(found)
     heads = _HEADS + (_AFTER if asked.asks else ())
-    cells = "".join(f'<th scope="col"{_right(at)}>{head}</th>' for at, head in enumerate(heads))
-    rows = "".join(_row(outcome, asked) for outcome in listed[:SHOWN])
+    rows = (_row(outcome, asked) for outcome in listed[:SHOWN])
+    shown = markup.table(heads, rows, range(1, len(heads)))
     rest = len(listed) - SHOWN
     more = f"<small>and {formats.plural(rest, 'log dir')} more</small>" if rest > 0 else ""
     return (
         f'<div class="lw"><h2>Log dirs, the first to be full first <small>small below: 9 times '
-        f'of 10 it lies between these</small></h2><table class="lw-table"><thead><tr>{cells}</tr>'
-        f"</thead><tbody>{rows}</tbody></table>{more}</div>"
+        f"of 10 it lies between these</small></h2>{shown}{more}</div>"
     )
 
 
-def _right(at: int) -> str:
-    return ' class="n"' if at else ""
-
-
-def _row(outcome: Outcome, asked: Scenario) -> str:
+def _row(outcome: Outcome, asked: Scenario) -> list[str]:
     disk, growth = outcome.disk, outcome.disk.growth
     today = _share(disk.used_bytes, disk.total_bytes)
     free = markup.size(disk.usable_bytes)
@@ -152,7 +147,7 @@ def _row(outcome: Outcome, asked: Scenario) -> str:
             _two(_in(outcome.days.likely), _bounds(outcome.days)),
         ]
     name = markup.hover(_name(outcome), f"broker {disk.broker_id} {disk.log_dir}")
-    return f"<tr><td>{name}</td>" + "".join(f'<td class="n">{c}</td>' for c in cells) + "</tr>"
+    return [name, *cells]
 
 
 def _name(outcome: Outcome) -> str:

@@ -13,8 +13,8 @@ from dashboard.orphans.missing import VERDICTS_FILE, missing_inventories, sweep_
 from dashboard.safety.orphan_words import KINDS, VERDICTS, seen_once
 from dashboard.ui import orphan_bars, orphan_rows
 from dashboard.ui.components import states
+from dashboard.ui.components.picking import one
 from dashboard.ui.orphan_rows import Row, Wanted
-from dashboard.ui.reclaimable import one
 from dashboard.ui.session import access
 from dashboard.ui.session.context import Screen, Tables
 from dashboard.ui.session.header import analyzed

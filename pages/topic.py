@@ -88,17 +88,17 @@ def places_html(screen: Screen, topic: str) -> str:
     growth = findings_of(screen).table("growth")
     disks = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
     here = growth.filter(pc.fill_null(pc.equal(growth["topic"], topic), False)).to_pylist()
-    rows = "".join(
-        f"<tr><td>broker {row['broker_id']} · {text(row['log_dir'])}</td>"
-        f'<td class="n">{_rate(row["growth_per_hour"])}</td>'
-        f"<td>{text(days_to_full.said(disks.get((row['broker_id'], row['log_dir']))))}</td></tr>"
+    rows = [
+        (
+            f"broker {row['broker_id']} · {text(row['log_dir'])}",
+            _rate(row["growth_per_hour"]),
+            text(days_to_full.said(disks.get((row["broker_id"], row["log_dir"])))),
+        )
         for row in sorted(here, key=lambda r: (r["broker_id"] or 0, r["log_dir"] or ""))
         if row["log_dir"] is not None
-    )
-    if not rows:
-        return ""
-    heads = '<th>Log dir</th><th class="n">It grows by an hour</th><th>The disk</th>'
-    return _table("Where it lies", heads, rows)
+    ]
+    heads = ("Log dir", "It grows by an hour", "The disk")
+    return _table("Where it lies", heads, rows, (1,))
 
 
 def _rate(size_bytes: int | None) -> str:
@@ -109,20 +109,19 @@ def configs_html(screen: Screen, topic: str) -> str:
     """Its settings as the snapshot has them."""
     table = screen.snapshot.table("configs")
     of = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
-    rows = "".join(
-        f"<tr><td>{text(row['key'])}</td><td>{text(row['value'])}</td>"
-        f"<td>{text(row['source'] or '')}</td></tr>"
+    rows = [
+        (text(row["key"]), text(row["value"]), text(row["source"] or ""))
         for row in table.filter(of).sort_by("key").to_pylist()
-    )
-    heads = "<th>Setting</th><th>Value</th><th>Source</th>"
-    return _table("Settings", heads, rows) if rows else ""
+    ]
+    return _table("Settings", ("Setting", "Value", "Source"), rows)
 
 
-def _table(title: str, heads: str, rows: str) -> str:
-    return (
-        f'<div class="lw"><h2>{title}</h2><table class="lw-table"><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+def _table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
+) -> str:
+    if not rows:
+        return ""
+    return f'<div class="lw"><h2>{title}</h2>{markup.table(heads, rows, numbers)}</div>'
 
 
 def show_followers(screen: Screen, topic: str) -> None:

@@ -317,18 +317,10 @@ def _held(partition: int, rows: Sequence[Mapping[str, Any]]) -> Held:
 def held_html(found: Sequence[Held], topic: str) -> str:
     """A sentence for the topic, and a line per partition that is held or not known."""
     told = [one for one in found if one.lag or one.unknown]
-    lines = "".join(
-        f"<tr><th scope=row>{one.partition}</th><td>{_who(one)}</td><td>{_far(one)}</td></tr>"
-        for one in told[:HELD_SHOWN]
-    )
+    lines = ((str(one.partition), _who(one), _far(one)) for one in told[:HELD_SHOWN])
     rest = len(told) - HELD_SHOWN
     more = f"<small>and {formats.plural(rest, 'partition')} more</small>" if rest > 0 else ""
-    table = (
-        '<table class="lw-table"><thead><tr><th>partition</th><th>held by</th>'
-        f"<th>log start</th></tr></thead><tbody>{lines}</tbody></table>{more}"
-        if told
-        else ""
-    )
+    table = markup.table(("partition", "held by", "log start"), lines) + more if told else ""
     return (
         f'<div class="lw"><h2>Who holds the low watermark of {text(topic)}</h2>'
         f"<p>{sentence(found)}</p>{table}</div>"

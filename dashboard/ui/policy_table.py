@@ -126,25 +126,19 @@ def alerts_html(untold: Sequence[AlertRow], now: datetime) -> str:
 
 def table_html(views: Sequence[PolicyView], found: Serving, now: datetime) -> str:
     """A line per policy: its switch, its state, next and last run."""
-    head = "".join(
-        f"<th>{name}</th>" for name in ("Policy", "Switch", "State", "Next run", "Last run")
-    )
-    rows = "".join(_row(view, found, now) for view in views)
+    heads = ("Policy", "Switch", "State", "Next run", "Last run")
+    shown = markup.table(heads, (_row(view, found, now) for view in views))
+    return f'<div class="lw">{shown}</div>'
+
+
+def _row(view: PolicyView, found: Serving, now: datetime) -> tuple[str, ...]:
     return (
-        f'<div class="lw"><table class="lw-table"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _row(view: PolicyView, found: Serving, now: datetime) -> str:
-    cells = (
         f"<b>{text(view.policy.name)}</b>",
         text(policy_texts.STANDINGS[view.standing]),
         text(state(view)),
         next_html(view, found, now),
         markup.ago(when_run(view.runs[0]), now) if view.runs else "none this week",
     )
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def state(view: PolicyView) -> str:
@@ -254,19 +248,17 @@ def blocked_html(view: PolicyView) -> str:
     if not view.blocked or view.standing != "on":
         return ""
     alike = _alike(view)
-    rows = "".join(
-        f"<tr><td>{_place(topic, partitions)}</td><td><code>{text(name)}</code></td>"
-        f"<td>{text(reason)}</td><td>{text(lift)}</td></tr>"
+    rows = (
+        (_place(topic, partitions), f"<code>{text(name)}</code>", text(reason), text(lift))
         for (topic, name, reason, lift), partitions in list(alike.items())[:_BLOCKED]
     )
-    head = "".join(f"<th>{name}</th>" for name in ("Partitions", "Guard", "Why", "What lifts it"))
+    shown = markup.table(("Partitions", "Guard", "Why", "What lifts it"), rows)
     rest = len(alike) - _BLOCKED
     more = f"<small>and {formats.plural(rest, 'reason')} more</small>" if rest > 0 else ""
     return (
         '<div class="lw"><h2>Held back by guards <small>left out, the others are purged; an '
         "--override is for a plan by hand</small></h2>"
-        f'<table class="lw-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        f"{more}</div>"
+        f"{shown}{more}</div>"
     )
 
 

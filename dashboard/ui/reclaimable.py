@@ -15,7 +15,7 @@ import streamlit as st
 
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import plain, text
-from dashboard.ui.components.picking import pick
+from dashboard.ui.components.picking import one, pick
 from dashboard.ui.overview import silence
 from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.views import formats
@@ -56,16 +56,6 @@ def choose_filters(screen: Screen) -> Filters:
         guard=guard,
         least_bytes=_LEAST[least],
     )
-
-
-def one(
-    place: st.delta_generator.DeltaGenerator, label: str, key: str, options: list[str]
-) -> str | None:
-    """A filter that the address keeps; None: everything."""
-    found = place.selectbox(
-        label, options, index=None, key=key, bind="query-params", placeholder="all"
-    )
-    return str(found) if found else None
 
 
 # The table of topics: one unit per column, sortable numbers, guards in words.

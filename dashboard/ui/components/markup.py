@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from html import escape
 
@@ -50,6 +51,25 @@ def strong(inner: str, meaning: Meaning | None = None) -> str:
     """A figure that stands out; `inner` is HTML already. Coloured by meaning, if any."""
     chosen = f' class="{css_class(meaning)}"' if meaning else ""
     return f"<strong{chosen}>{inner}</strong>"
+
+
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[int] = ()
+) -> str:
+    """A small table; cells are HTML already, those of the columns `numbers` stand at the right.
+
+    On a screen too narrow for it, it scrolls by itself, also by keyboard.
+    """
+    looks = [' class="n"' if at in numbers else "" for at in range(len(heads))]
+    head = "".join(f'<th scope="col"{looks[at]}>{text(h)}</th>' for at, h in enumerate(heads))
+    body = "".join(
+        f"<tr>{''.join(f'<td{looks[at]}>{cell}</td>' for at, cell in enumerate(row))}</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="lw-wide" tabindex="0" role="group" aria-label="{text(heads[0])}">'
+        f'<table class="lw-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
 def key(meaning: Meaning, figure: str = "") -> str:

@@ -93,6 +93,7 @@ _LAYOUT = """
 .lw-strip .tick i{position:absolute;top:2px;font:600 12px sans-serif;color:#fff}
 .lw-strip .target{position:absolute;top:-5px;width:0;height:0;margin-left:-6px;
  border:6px solid transparent;border-top:9px solid var(--lw-ink)}
+.lw-wide{overflow-x:auto}
 .lw-table{width:100%;border-collapse:collapse;font-size:14px}
 .lw-table th{text-align:left;font-weight:600;font-size:13px;color:var(--lw-quiet)}
 .lw-table td,.lw-table th{padding:3px 12px 3px 0;border-bottom:1px solid var(--lw-line)}
