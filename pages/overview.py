@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import streamlit as st
 
@@ -16,6 +18,12 @@ from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
 from dashboard.views.headline import Headline, headline
+from dashboard.views.next_steps import Kind, next_steps
+
+# By which guard Reclaimable shows the topics of a step.
+_GUARDS: Mapping[Kind, str] = {
+    "purge": "none", "declare": "readers-undeclared", "unread": "no-committed-offset",
+}  # fmt: skip
 
 
 def show() -> None:
@@ -26,12 +34,14 @@ def show() -> None:
     facts = facts_of(screen)
     disk = findings.table("disks")
     numbers = headline(facts, findings.table("blockers"), disk)
+    growth = findings.table("growth")
+    rooms = making_room.rooms(disk, growth)
+    making_room.alarm(rooms)
     show_sentence(screen, facts, numbers)
-    making_room.offer(screen, disk, findings.table("blockers"))
+    making_room.offer(screen, rooms, findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
     with left:
         away = {b["broker_id"]: b.get("error") or "no answer" for b in screen.missing_brokers}
-        growth = findings.table("growth")
         st.html(overview.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
         routes.link("growth", "What fills them, and what would change when they are full")
         overview.blockers(screen)
@@ -42,6 +52,7 @@ def show() -> None:
         overview.followers(screen)
         overview.orphans(screen)
     with right:
+        show_next(screen, numbers)
         runs.recent(screen)
 
 
@@ -112,6 +123,20 @@ def show_nothing(screen: Screen, numbers: Headline) -> None:
         "Open Reclaimable: each topic names what guards it, and what ends that.",
         warn=bool(numbers.guarded),
     )
+
+
+def show_next(screen: Screen, numbers: Headline) -> None:
+    """What to do next, each line a link to where it is done."""
+    steps = next_steps(numbers, rows_of(screen))
+    if not steps:
+        return
+    st.html('<div class="lw"><h2>What to do next</h2></div>')
+    for at, step in enumerate(steps, 1):
+        label = f"{at}. {markup.plain(step.said)}"
+        if step.kind == "group":
+            routes.link("group", label, name=step.names[0])
+        else:
+            routes.link("reclaimable", label, guard=_GUARDS[step.kind])
 
 
 def show_treemap(screen: Screen) -> None:

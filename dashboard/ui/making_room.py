@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,13 +28,16 @@ from dashboard.ui.purge import drafting
 from dashboard.ui.purge.drafting import Request
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
-from dashboard.views import formats
+from dashboard.views import days_to_full, formats
 
 FULL = 0.85
 _ROOM = 0.80  # how full a disk may be again: what is proposed brings it there
+_SOON = 1.0  # days to full, below which nobody waits for the next morning
+_SHARE = 0.10  # of a disk that has room: so much is proposed there
 _WITHIN = {"15 min": 15, "30 min": 30, "1 hour": 60, "3 hours": 180, "12 hours": 720}
 _GIB = 2**30
 _ANSWER = "lw-triage"
+_OPENED = "lw-triage-open"
 _WAYS = words.Ways(
     "tick them beside this and say why",
     "choose {group} beside this and say why",
@@ -46,46 +50,78 @@ _EXPLAINED = (
 )
 
 
-class FullDisk(NamedTuple):
-    """A log dir that needs room. `used_share` is None where it does not tell, as an offline one."""
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A log dir that may need room. `used_share` is None where it does not tell, as an offline one.
+
+    `at_once_bytes` are whole segments there that every known group has passed; `growth` is its row
+    of the findings table of that name.
+    """
 
     broker_id: int
     log_dir: str | None
     used_share: float | None
+    usable_bytes: int | None
     proposed_bytes: int
+    at_once_bytes: int | None
+    error: str | None
+    growth: Mapping[str, Any] | None
 
     @property
     def label(self) -> str:
         known = "offline or unread" if self.used_share is None else f"{self.used_share:.0%} full"
         return f"broker {self.broker_id} · {self.log_dir or 'its log dirs'}, {known}"
 
+    @property
+    def urgent(self) -> bool:
+        """In error, above FULL, or full within a day as it goes on."""
+        if self.used_share is None:
+            return self.error is not None
+        return self.used_share > FULL or self._fills_soon
 
-def full_disks(disks: pa.Table) -> list[FullDisk]:
-    """Log dirs in error, then those above FULL, fullest first, of the findings table `disks`."""
-    found = []
-    for row in disks.to_pylist():
-        total, usable = row["total_bytes"], row["usable_bytes"]
-        if total and usable is not None:
-            share = 1 - usable / total
-            over = max(total - usable - round(_ROOM * total), 1)
-            proposed = -(-over // _GIB) * _GIB
-        else:
-            share, proposed = None, 10 * _GIB
-        if (share is None and row["error"]) or (share is not None and share > FULL):
-            found.append(FullDisk(row["broker_id"], row["log_dir"], share, proposed))
-    return sorted(found, key=lambda d: (d.used_share is not None, -(d.used_share or 0), d))
+    @property
+    def _fills_soon(self) -> bool:
+        """A slope that may as well be flat alarms nobody: its latest day is not known."""
+        growth = self.growth
+        if growth is None or growth["days_to_full_high"] is None:
+            return False
+        return bool(growth["days_to_full"] <= _SOON)
 
 
-def offer(screen: Screen, disks: pa.Table, blockers: pa.Table) -> None:
-    """The panel; nothing is drawn while every disk has room."""
-    found = full_disks(disks)
+def rooms(disks: pa.Table, growth: pa.Table) -> list[Room]:
+    """All log dirs of the findings table `disks`: urgent ones first, of them those in error, then
+    the fullest.
+    """
+    rates = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
+    found = [_room(row, rates.get((row["broker_id"], row["log_dir"]))) for row in disks.to_pylist()]
+
+    def order(room: Room) -> tuple[bool, bool, float, int, str]:
+        share = room.used_share
+        return (not room.urgent, share is not None, -(share or 0), room.broker_id, room.label)
+
+    return sorted(found, key=order)
+
+
+def _room(row: Mapping[str, Any], growth: Mapping[str, Any] | None) -> Room:
+    total, usable = row["total_bytes"], row["usable_bytes"]
+    share, proposed = None, 10 * _GIB
+    if total and usable is not None:
+        share = 1 - usable / total
+        over = total - usable - round(_ROOM * total)
+        proposed = -(-(over if over > 0 else round(_SHARE * total)) // _GIB) * _GIB
+    return Room(
+        row["broker_id"], row["log_dir"], share, usable, proposed, row["reclaimable_bytes"],
+        row["error"], growth,
+    )  # fmt: skip
+
+
+def offer(screen: Screen, found: Sequence[Room], blockers: pa.Table) -> None:
+    """The panel, in which any of the `rooms` can be asked for."""
     if not found:
         return
-    first = found[0]
-    more = f" and {formats.plural(len(found) - 1, 'more disk')}" if len(found) > 1 else ""
-    with st.expander(
-        f"⚠ Make room on {plain(first.label)}{more}", expanded=_ANSWER in st.session_state
-    ):
+    title = f"⚠ Make room on {plain(found[0].label)}" if found[0].urgent else "Free up space"
+    opened = _ANSWER in st.session_state or bool(st.session_state.get(_OPENED))
+    with st.expander(title, expanded=opened):
         left, right = st.columns([4, 7], gap="medium")
         with left:
             question = _ask(found, blockers)
@@ -101,7 +137,52 @@ def offer(screen: Screen, disks: pa.Table, blockers: pa.Table) -> None:
                 st.caption(_EXPLAINED)
 
 
-def _ask(found: Sequence[FullDisk], blockers: pa.Table) -> Question | None:
+def alarm(found: Sequence[Room]) -> None:
+    """Where a disk needs room now: three numbers, and the one button, which opens the panel."""
+    urgent = [room for room in found if room.urgent]
+    if not urgent:
+        return
+    left, right = st.columns([7, 3], vertical_alignment="center")
+    left.html(alarm_html(urgent))
+    with right:
+        label = f"Free up space on broker {urgent[0].broker_id}"
+        if st.button(label, type="primary", width="stretch", key="triage-open"):
+            st.session_state[_OPENED] = True
+
+
+def alarm_html(urgent: Sequence[Room]) -> str:
+    """How full, when nothing is left, and what could leave there, of the first; how many more."""
+    first = urgent[0]
+    name = f"broker {first.broker_id} · {first.log_dir or 'its log dirs'}"
+    figures = (
+        (_share(first), f"{formats.size(first.usable_bytes)} free"),
+        (days_to_full.said(first.growth).removeprefix("full in "), _when(first)),
+        (formats.size(first.at_once_bytes), "can leave there at once, read by every known group"),
+    )
+    told = "".join(
+        f"<div><b>{markup.text(big)}</b>{markup.text(small)}</div>" for big, small in figures
+    )
+    why = f"<p>{markup.text(first.error)}</p>" if first.error else ""
+    rest = len(urgent) - 1
+    more = f"<p>and {formats.plural(rest, 'more disk')} like that</p>" if rest else ""
+    return (
+        f'<div class="lw lw-state danger" role="alert"><h2>⚠ {markup.text(name)} needs room</h2>'
+        f'<div class="lw-counts">{told}</div>{why}{more}</div>'
+    )
+
+
+def _share(room: Room) -> str:
+    return "offline" if room.used_share is None else f"{room.used_share:.0%} full"
+
+
+def _when(room: Room) -> str:
+    days = room.growth["days_to_full"] if room.growth else None
+    if room.growth is None or room.growth["used_bytes_per_hour"] is None:
+        return "until it is full: not enough history yet"
+    return "until nothing is left, as it goes on" if days is not None else "as it goes on now"
+
+
+def _ask(found: Sequence[Room], blockers: pa.Table) -> Question | None:
     """The question as it stands, or None while its size or reason is missing."""
     labels = {disk.label: disk for disk in found}
     disk = found[0]

@@ -79,6 +79,7 @@ _LAYOUT = """
 .lw-state{border-left:4px solid var(--lw-line);background:var(--lw-panel);padding:14px 18px;
  border-radius:6px;margin:8px 0}
 .lw-state.warn{border-left-color:#b45309;background:var(--lw-warn)}
+.lw-state.danger{border-left:6px solid #b91c1c;background:var(--lw-alarm)}
 .lw-state.alert{border-left:6px solid #c2410c;background:var(--lw-warn)}
 .lw-state ul{margin:4px 0 0;padding-left:20px;font-size:14px}
 .lw-state h2{font-size:18px}
@@ -112,11 +113,11 @@ _RED_BUTTON = """
 """
 _LIGHT = (
     "--lw-ink:#0b1220;--lw-quiet:#475569;--lw-line:#d5dbe3;--lw-panel:#f3f5f8;--lw-page:#fff;"
-    "--lw-warn:#fdf1de;--lw-free:#e8ecf1;--lw-code:#e6eaf0"
+    "--lw-warn:#fdf1de;--lw-alarm:#fdeaea;--lw-free:#e8ecf1;--lw-code:#e6eaf0"
 )
 _DARK = (
     "--lw-ink:#f1f5f9;--lw-quiet:#b3bfce;--lw-line:#3b4657;--lw-panel:#1b2431;--lw-page:#0e1420;"
-    "--lw-warn:#3b2a10;--lw-free:#2a3444;--lw-code:#2a3444"
+    "--lw-warn:#3b2a10;--lw-alarm:#3d1517;--lw-free:#2a3444;--lw-code:#2a3444"
 )
 
 
