@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.words import days_ahead
 from dashboard.estimate.expiring import SWING
 from dashboard.ui.components import grid, markup, states
 from dashboard.ui.growth import advice, choice
@@ -187,7 +188,7 @@ def _likely(growth: Mapping[str, Any] | None) -> str:
     if growth is None or growth["used_bytes_per_hour"] is None:
         return formats.UNKNOWN
     days = growth["days_to_full"]
-    return days_to_full.NEVER if days is None else days_to_full.length(days)
+    return days_to_full.NEVER if days is None else days_ahead(days)
 
 
 def _between(growth: Mapping[str, Any] | None) -> str:
@@ -199,7 +200,7 @@ def _between(growth: Mapping[str, Any] | None) -> str:
 def _in(days: float | None) -> str:
     if days is None:
         return formats.UNKNOWN
-    return days_to_full.NEVER if math.isinf(days) else days_to_full.length(days)
+    return days_to_full.NEVER if math.isinf(days) else days_ahead(days)
 
 
 def _bounds(days: Range) -> str:

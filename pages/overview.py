@@ -46,13 +46,13 @@ def show() -> None:
         routes.link("growth", "What fills them, and what would change when they are full")
         overview.blockers(screen)
     with right:
+        show_next(screen, numbers)
         show_treemap(screen)
     left, right = st.columns([5, 6], gap="medium")
     with left:
         overview.followers(screen)
         overview.orphans(screen)
     with right:
-        show_next(screen, numbers)
         runs.recent(screen)
 
 

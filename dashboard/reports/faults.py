@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.core import words
+from dashboard.core.words import days_ahead
 from dashboard.reports.parts import (
     MOST_BARS,
     Bar,
@@ -233,7 +234,7 @@ def figures(source: Source) -> tuple[Figure, ...]:
         said, note = (formats.UNKNOWN, untold) if untold else ("not filling up", "at today's pace")
         return fullest, Figure("First disk full", Words(said), note)
     first = min(filling, key=lambda row: row["days_to_full"])
-    in_days = Words(f"in {days_to_full.length(first['days_to_full'])}")
+    in_days = Words(f"in {days_ahead(first['days_to_full'])}")
     sure = days_to_full.between(first["days_to_full_low"], first["days_to_full_high"])
     note = ", ".join(filter(None, (_where(first), sure, untold)))
     return fullest, Figure("First disk full", in_days, note)

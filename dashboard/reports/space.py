@@ -233,7 +233,7 @@ def section(source: Source) -> Section:
     if not source.runs:
         said = "The journal of this machine knows no purge of this cluster."
         return Section(name, title, (text(said), *_since(source)))
-    states = Counter(run.state for run in source.runs)
+    states = Counter(run.outcome for run in source.runs)
     counted = ", ".join(f"{formats.number(n)} {state}" for state, n in sorted(states.items()))
     freed, _ = known_sum(_freed(run) for run in source.runs)
     says = text(
@@ -271,7 +271,7 @@ def _run(run: RunRow) -> tuple[Words, ...]:
     gap = (run.receipt.gap if run.receipt else None) or ""
     return (
         moment(run.queued_at), Words(run.run_id), Words(run.who), Words(run.mode),
-        Words(run.state), size(_predicted(run)), size(_freed(run)),
+        Words(run.outcome), size(_predicted(run)), size(_freed(run)),
         Words(receipt), Words(gap),
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from dashboard.domain.model import Broker
 from dashboard.history.pruning import prune
 from dashboard.purge.journal.journal import Journal
 from dashboard.store import attempts
+from dashboard.store.snapshots import Store
 from dashboard.ui.session import context, routes
 from dashboard.views import formats, headline
 from dashboard.views.facts import known_total
@@ -236,6 +237,22 @@ def test_an_outage_and_the_switch_stand_on_every_page(
     assert "h:1 could not be reached: &lt;refused&gt;" in text
     assert "Start a broker." in text
     assert "⏸ every purge is stopped</b>: an approver switched every purge off" in text
+
+
+def test_where_the_very_first_attempt_fails_the_page_says_why(
+    open_page: Open, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(ClusterError),
+        attempts.connecting(Store(str(tmp_path / "data")), lambda _: True, utc_now, lambda _: None),
+    ):
+        raise ClusterError("h:1 could not be reached: <refused>", "Start a broker.")
+
+    text = said(open_page(variant=None))
+
+    assert "No snapshot yet" in text
+    assert "The first attempt to collect failed (CLUSTER_UNREACHABLE)" in text
+    assert "h:1 could not be reached: &lt;refused&gt;" in text and "Start a broker." in text
 
 
 def test_a_missing_broker_of_the_newest_attempt_is_named_beside_older_numbers(

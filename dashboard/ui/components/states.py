@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
+from dashboard.store import attempts
 from dashboard.store.snapshot_files import Kind
 from dashboard.ui.components.markup import text
 from dashboard.ui.session import access
@@ -168,7 +170,26 @@ def no_snapshot(error: LowwaterError) -> None:
         error.next_step,
     )
     st.progress(0.0, text="Step 1 of 2: collect. Step 2: analyze.")
+    _first_attempt()
     _wait("snapshots")
+
+
+@st.fragment(run_every=_POLL)
+def _first_attempt() -> None:
+    """Why there is still nothing, where the first attempts to collect fail."""
+    try:
+        made = attempts.first(store())
+    except LowwaterError as error:
+        show(f"Whether anybody collects is not known ({error.code})", error.message, warn=True)
+        return
+    if made is None or (failure := made.failure) is None:
+        return
+    show(
+        f"The first attempt to collect failed ({failure.code})",
+        f"{formats.ago(made.ended_at, utc_now())}: {failure.message}.",
+        failure.next_step,
+        warn=True,
+    )
 
 
 @st.fragment(run_every=_POLL)

@@ -103,6 +103,14 @@ _LAYOUT = """
 .lw-counts{display:flex;gap:8px 22px;flex-wrap:wrap}
 .lw-counts div{min-width:84px}
 .lw-counts b{font-size:22px;display:block}
+@media(max-width:640px){
+.lw-strips{grid-template-columns:1fr auto;gap:4px 12px}
+.lw-strips .lw-strip{grid-column:1/-1}
+.lw-strips>small:nth-child(3){display:none}
+.lw-disk{grid-template-columns:1fr auto;gap:2px 10px;margin:8px 0}
+.lw-disk .lw-bar{grid-column:1/-1;order:3}
+.lw-sentence{overflow-wrap:anywhere}
+}
 """
 _RED_BUTTON = """
 [class*=st-key-danger] button[data-testid=stBaseButton-primary]{background:#b91c1c;
