@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.errors import StoreError
+from dashboard.store.buckets import files_of
+from dashboard.store.snapshot_files import time_of
 from dashboard.store.snapshots import ClusterStore
 from dashboard.ui.components import style
 from dashboard.ui.components.markup import plain
@@ -18,7 +21,7 @@ from dashboard.ui.growth.choice import KEEPS, deletable, known_of
 from dashboard.ui.growth.scenario import Scenario, effect_of
 from dashboard.ui.growth.what_if import outcomes
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen, findings_of
+from dashboard.ui.session.context import Screen
 from dashboard.views import formats
 from dashboard.views.colours import LIVE
 from dashboard.views.topic_rows import TopicRow
@@ -92,17 +95,23 @@ def _sum(sizes: Sequence[float | None]) -> float | None:
 
 # A topic's bytes in kept snapshots, as a line: a snapshot that lacks a broker tells no sum.
 
-MOST = 12  # snapshots that are read: each costs the replicas' table of its time
+MOST = 12  # snapshots that are read: each costs the replicas' tables of its time
+_KEPT = 5_000  # snapshots are never changed: what one said of a topic is read once
+_SPANS = {"1 h": 1, "24 h": 24, "7 d": 168, "30 d": 720, "all": None}
 
 Point = tuple[datetime, int]
 
 
 def show_line(screen: Screen, topic: str) -> None:
-    """The line; a caption while there are fewer than two points."""
-    found = findings_of(screen)
-    points = found.derived(f"bytes of {topic}", lambda: sizes(screen.cluster, topic))
+    """The line over a chosen time; a caption while there are fewer than two points."""
+    chosen = st.segmented_control(
+        "Its bytes over", list(_SPANS), default="all", key="topic-span", required=True
+    )
+    hours = _SPANS[chosen or "all"]
+    since = None if hours is None else screen.now - timedelta(hours=hours)
+    points = sizes(screen, topic, since)
     if len(points) < 2:
-        st.caption("Its bytes were measured less than twice: no line can be drawn yet.")
+        st.caption("Its bytes were measured less than twice in that time: there is no line.")
         return
     st.echarts_chart(
         option(points, dark=style.dark()),
@@ -112,32 +121,55 @@ def show_line(screen: Screen, topic: str) -> None:
     )
 
 
-def sizes(cluster: ClusterStore, topic: str) -> tuple[Point, ...]:
-    """Bytes over all replicas in some kept snapshots from the oldest to the newest."""
-    ids = sorted(cluster.ids("snapshots"))
-    step = max(1, -(-len(ids) // MOST))
-    chosen = sorted({*ids[::-1][::step]})
+def sizes(screen: Screen, topic: str, since: datetime | None = None) -> list[Point]:
+    """Bytes over all replicas in some kept snapshots, oldest first, of the topic as it is now: an
+    earlier one of its name is another one.
+    """
+    table, cluster = screen.snapshot.table("partitions"), screen.cluster
+    topics = screen.snapshot.table("topics")
+    (now,) = topics.filter(pc.equal(topics["topic"], topic)).to_pylist() or [None]
+    if now is None:
+        return []
+    count = pc.sum(pc.equal(table["topic_no"], now["topic_no"])).as_py() or 0
     found = []
-    for snapshot_id in chosen:
+    for snapshot_id in spread(cluster.ids("snapshots"), since):
         with suppress(StoreError):  # pruned meanwhile
-            if (point := _size(cluster, snapshot_id, topic)) is not None:
-                found.append(point)
-    return tuple(found)
+            point = _size(cluster, cluster.path, snapshot_id, topic, now["topic_id"], count)
+            found += [point] if point else []
+    return found
 
 
-def _size(cluster: ClusterStore, snapshot_id: str, topic: str) -> Point | None:
-    manifest = cluster.manifest("snapshots", snapshot_id)
+def spread(ids: Sequence[str], since: datetime | None = None) -> list[str]:
+    """At most MOST + 1 of the ids over the whole time: the newest of each slice of it. Slices lie
+    where they lay an hour ago, so that one more snapshot has one more read and not a dozen.
+    """
+    times = {i: at for i in ids if (at := time_of(i)) and (since is None or at >= since)}
+    if not times:
+        return []
+    seconds = (max(times.values()) - min(times.values())).total_seconds()
+    width = 2.0 ** math.ceil(math.log2(max(seconds / MOST, 1.0)))
+    newest = {at.timestamp() // width: i for i, at in sorted(times.items(), key=lambda t: t[1])}
+    return list(newest.values())
+
+
+@st.cache_data(max_entries=_KEPT, show_spinner=False)
+def _size(
+    _cluster: ClusterStore, path: str, snapshot_id: str, topic: str, topic_id: str, partitions: int
+) -> Point | None:
+    del path  # part of the key: two clusters may hold the same id
+    manifest = _cluster.manifest("snapshots", snapshot_id)
     if any(not b.get("reachable", True) for b in manifest.details.get("brokers", ())):
         return None
-    names = cluster.read(
-        "snapshots", snapshot_id, "topics", ["topic", "topic_no"], only=pc.field("topic") == topic
-    )
-    if not names.num_rows:
+    named = _cluster.read(
+        "snapshots", snapshot_id, "topics", ["topic", "topic_no", "topic_id"],
+        only=pc.field("topic") == topic,
+    )  # fmt: skip
+    if named["topic_id"].to_pylist() != [topic_id]:
         return None
-    number = names["topic_no"][0].as_py()
-    rows = cluster.read(
-        "snapshots", snapshot_id, "replicas", ["topic_no", "size_bytes"],
-        only=pc.field("topic_no") == number,
+    rows = _cluster.read_files(
+        "snapshots", manifest, "replicas",
+        files_of(manifest.files("replicas"), topic, partitions), ["topic_no", "size_bytes"],
+        only=pc.field("topic_no") == named["topic_no"][0].as_py(),
     )  # fmt: skip
     size = pc.sum(rows["size_bytes"]).as_py()
     return None if size is None or rows["size_bytes"].null_count else (manifest.taken_at, size)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
+from dashboard.store.snapshot_files import new_id
+from dashboard.store.snapshots import ClusterStore
+from dashboard.ui import topic
 from tests.pages.conftest import Open, read, said
 from tests.pages.purges import Requests, queued
+from tests.support import sample_store
 
 
 def links(app: AppTest) -> dict[str, str]:
@@ -33,6 +40,41 @@ def test_a_topic_says_what_it_holds_who_holds_it_where_it_lies_and_how_it_is_set
     assert "<td>cleanup.policy</td><td>delete</td>" in text
     assert "Who holds the low watermark of orders" in text
     assert "name=billing-replay" in links(app)["**billing-replay** holds back 6.8 GiB"]
+
+
+def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = utc_now()
+    for hours in (50, 3, 2, 0):
+        store = sample_store.write(tmp_path / "data", now=now - timedelta(hours=hours))
+    reads: list[str] = []
+    whole = ClusterStore.read_files
+
+    def counted(*args: Any, **rest: Any) -> Any:
+        reads.extend([args[2].id] if args[3] == "replicas" and "only" in rest else [])
+        return whole(*args, **rest)
+
+    monkeypatch.setattr(ClusterStore, "read_files", counted)
+    app = open_page("topic", variant=None, name="orders")
+    ids = store.ids("snapshots")
+    assert reads == [ids[0], ids[-1]]  # three within hours are one slice of two days
+    assert "measured less than twice" not in said(app)
+    app.segmented_control(key="topic-span").set_value("1 h").run()
+    assert "measured less than twice in that time" in said(app)
+    app.segmented_control(key="topic-span").set_value("24 h").run()
+    assert "measured less than twice" not in said(app)
+    assert sorted(reads) == ids
+
+
+def test_slices_of_time_stay_where_they_are_and_each_has_its_newest_snapshot() -> None:
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    ids = [new_id(start + timedelta(minutes=m)) for m in range(1000)]
+    before, after = topic.spread(ids[:-1]), topic.spread(ids)
+    assert 6 <= len(after) <= topic.MOST + 1
+    assert after[-1] == ids[-1] and len({*after} - {*before}) == 1
+    assert topic.spread(ids, start + timedelta(minutes=998)) == ids[-2:]
+    assert topic.spread([]) == []
 
 
 def test_a_topic_has_three_answers_with_bytes(open_page: Open) -> None:
