@@ -77,6 +77,30 @@ def test_slices_of_time_stay_where_they_are_and_each_has_its_newest_snapshot() -
     assert topic.spread([]) == []
 
 
+def test_a_broker_says_how_full_it_is_what_fills_it_and_what_is_slow_there(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.6)
+    app = open_page("broker", "rich", name="1")
+    text = said(app)
+
+    assert "broker 1 · /d1 needs room" in text
+    assert "<strong>Broker 1</strong> has " in text and "can leave there at once" in text
+    assert "What fills it" in text and '<a href="topic?name=orders" target="_self">' in text
+    assert 'aria-label="broker 1 /d1: live and needed' in text
+    assert 'aria-label="broker 2' not in text
+    assert "Slow replicas here" in text and "Orphans here" in text
+    app.button(key="triage-open").click().run()
+    assert any("Make room on broker 1" in e.label for e in app.expander)
+
+
+def test_a_broker_that_did_not_answer_has_nothing_that_is_known(open_page: Open) -> None:
+    text = said(open_page("broker", "broker-missing", name="3"))
+    assert "<strong>Broker 3</strong> did not answer: " in text
+    assert "What fills it" not in text
+    assert "No broker 9" in said(open_page("broker", "broker-missing", name="9"))
+
+
 def test_a_topic_has_three_answers_with_bytes(open_page: Open) -> None:
     app = open_page("topic", name="orders")
     assert "Wait: " in said(app) and "until billing-replay has read on" in said(app)
@@ -144,12 +168,16 @@ def test_the_search_leads_to_what_is_meant_and_lists_what_may_be(open_page: Open
     app.text_input(key="lw-find").set_value("billing-re").run()
     assert "<strong>billing-replay</strong> holds back" in said(app)
 
+    app = open_page("growth")
+    app.text_input(key="lw-find").set_value("Broker 2").run()
+    assert "<strong>Broker 2</strong> has" in said(app)
+
     app = open_page("overview")
     app.text_input(key="lw-find").set_value("BILL").run()
     found = links(app)
     assert {"group billing", "group billing-replay"} <= found.keys()
     app.text_input(key="lw-find").set_value("nothing-like-it").run()
-    assert "No topic or group of that name." in said(app)
+    assert "No topic, group or broker of that name." in said(app)
 
 
 def test_overview_and_reclaimable_lead_to_both(open_page: Open) -> None:

@@ -32,10 +32,10 @@ _SHOWN = 8
 def search_box(screen: Screen) -> None:
     """Enter leads to the topic or group that is meant; of several, links below the box."""
     typed = st.text_input(
-        "Find a topic or group",
+        "Find a topic, group or broker",
         key=_FIND,
         type="search",
-        placeholder="Find a topic or group",
+        placeholder="Topic, group or broker",
         label_visibility="collapsed",
         on_change=_find_asked,
     )
@@ -47,7 +47,7 @@ def search_box(screen: Screen) -> None:
     if match and asked:
         routes.go(match.kind, name=match.name)
     if not found:
-        st.caption("No topic or group of that name.")
+        st.caption("No topic, group or broker of that name.")
     for kind, name in found[:_SHOWN]:
         routes.link(kind, f"{kind} {plain(name)}", name=name)
     if len(found) > _SHOWN:
@@ -61,7 +61,8 @@ def _find_asked() -> None:
 def _matches(screen: Screen, typed: str) -> list[Match]:
     tables = findings_of(screen)
     groups = tables.derived("groups", lambda: groups_of(tables.table("holds")))
-    return matches(typed, screen.snapshot.table("topics")["topic"].to_pylist(), groups)
+    brokers = [int(broker["broker_id"]) for broker in screen.brokers]
+    return matches(typed, screen.snapshot.table("topics")["topic"].to_pylist(), groups, brokers)
 
 
 # The header itself.
