@@ -15,13 +15,15 @@ from dashboard.core.errors import StoreError
 from dashboard.store.buckets import files_of
 from dashboard.store.snapshot_files import time_of
 from dashboard.store.snapshots import ClusterStore
+from dashboard.topics.retention_fit import SHORTER, span
 from dashboard.ui.components import style
-from dashboard.ui.components.markup import plain
+from dashboard.ui.components.markup import plain, text
+from dashboard.ui.growth.advice import FIT_TABLE
 from dashboard.ui.growth.choice import KEEPS, deletable, known_of
 from dashboard.ui.growth.scenario import Scenario, effect_of
 from dashboard.ui.growth.what_if import outcomes
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, findings_of
 from dashboard.views import formats
 from dashboard.views.colours import LIVE
 from dashboard.views.topic_rows import TopicRow
@@ -36,7 +38,7 @@ def show_answers(screen: Screen, row: TopicRow, blockers: Sequence[Mapping[str, 
         label = f"Plan a purge: {formats.size(row.free_bytes)} below its targets"
         if st.button(label, type="primary", key="topic-purge"):
             routes.plan_purge([row.topic])
-    st.caption(plain(waiting(row)))
+    _say(waiting(row))
     waive(row, blockers)
     shorten(screen, row.topic)
 
@@ -57,23 +59,31 @@ def waive(row: TopicRow, blockers: Sequence[Mapping[str, Any]]) -> None:
     """The groups whose waiver would free something, each with a plan."""
     freeing = [b for b in blockers if b["bytes_freed_if_waived"]]
     if not freeing:
-        st.caption("Waive: no group alone keeps anything here that would leave at once.")
+        _say("Waive: no group alone keeps anything here that would leave at once.")
+    if freeing:
+        _say("Waive: a group that shall not count loses what it has not read here; with a reason.")
     for blocker in freeing:
         group, size = blocker["group_id"], formats.size(blocker["bytes_freed_if_waived"])
         label = f"Waive {plain(group)}: {size} at once"
-        if st.button(label, key=f"waive {group}", help="It loses what it has not read there."):
+        if st.button(label, key=f"waive {group}"):
             routes.plan_purge([row.topic], [group])
 
 
 def shorten(screen: Screen, topic: str) -> None:
-    """What would leave if records were kept for less, as the page Growth counts it."""
+    """What would leave if records were kept for less: by the retention that fits its declared
+    readers, and by any other one, as the page Growth counts it.
+    """
     if not deletable(screen, [topic]):
-        st.caption("Shorten retention: it is compacted, so retention deletes nothing.")
+        _say("Shorten retention: it is compacted, so retention deletes nothing.")
         return
+    if fits := fitting(screen, topic):
+        _say(fits)
+        routes.link("growth", "The change as text, on Growth")
     keep = st.selectbox("Keep records for", list(KEEPS), index=None, key=f"topic-keep-{topic}",
                         placeholder="today's retention")  # fmt: skip
     if keep is None:
-        st.caption("Shorten retention: choose for how long, and see what would leave.")
+        if not fits:
+            _say("Shorten retention: choose for how long, and see what would leave.")
         return
     known = known_of(screen)
     asked = Scenario(keep=KEEPS[keep], kept=frozenset({topic}))
@@ -82,10 +92,30 @@ def shorten(screen: Screen, topic: str) -> None:
         formats.size(_sum([getattr(g, side) for g in gone]))
         for side in ("soonest", "likely", "latest")
     )
-    st.caption(
-        f"Shorten retention to {keep}: {likely} leave ({least} to {most}), whether read or not. "
-        "Growth has the retention that fits its readers."
+    _say(f"Shorten retention to {keep}: {likely} leave ({least} to {most}), whether read or not.")
+
+
+def fitting(screen: Screen, topic: str) -> str:
+    """The retention that fits its declared readers, where it is shorter; else nothing."""
+    found = findings_of(screen)
+    if FIT_TABLE not in found.manifest.tables:
+        return ""
+    table = found.table(FIT_TABLE)
+    rows = table.filter(pc.equal(table["topic"], topic)).to_pylist()
+    if not rows or rows[0]["verdict"] != SHORTER:
+        return ""
+    low, likely, high = (
+        formats.size(rows[0][f"freed_{side}_bytes"]) for side in ("low", "likely", "high")
     )
+    return (
+        f"Shorten retention: {span(rows[0]['fits_ms'])} fit its declared readers, it is "
+        f"{span(rows[0]['retention_ms'])}; {likely} would leave ({low} to {high})."
+    )
+
+
+def _say(said: str) -> None:
+    answer, _, rest = said.partition(": ")
+    st.html(f'<div class="lw"><p><b>{text(answer)}: </b>{text(rest)}</p></div>')
 
 
 def _sum(sizes: Sequence[float | None]) -> float | None:

@@ -114,6 +114,12 @@ def test_a_topic_has_three_answers_with_bytes(open_page: Open) -> None:
     assert app.multiselect(key="plan-waive").value == ["billing-replay"]
 
 
+def test_a_retention_that_fits_its_readers_is_an_answer_with_bytes(open_page: Open) -> None:
+    text = said(open_page("topic", "rich", name="orders"))
+    assert "<b>Shorten retention: </b>3 d fit its declared readers, it is 7 d; 6.0 GiB" in text
+    assert "fit its declared readers" not in said(open_page("topic", variant=None, name="skewed"))
+
+
 def test_what_no_retention_deletes_has_no_retention_to_shorten(open_page: Open) -> None:
     assert "it is compacted, so retention deletes nothing" in said(
         open_page("topic", name="inventory")
