@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard.ui import making_room, overview
 from dashboard.ui.components import markup, states, style
+from dashboard.ui.components.glossary import term
 from dashboard.ui.components.states import how_do_you_know
 from dashboard.ui.purge import runs
 from dashboard.ui.purge.declare import declare_readers
@@ -93,16 +94,16 @@ def sentence(numbers: Headline) -> str:
     consumed = markup.strong(markup.size(numbers.consumed_bytes), RECLAIMABLE)
     declared = markup.strong(markup.size(numbers.declared_bytes), RECLAIMABLE)
     said = (
-        f"{consumed} are consumed by every known group, {declared} of it in topics whose readers "
-        "are declared."
+        f"{consumed} are consumed by every known group, {declared} of it in topics whose "
+        f"{term('readers are declared', 'declared readers')}."
     )
     if numbers.waive_group:
         more = markup.strong(markup.size(numbers.waive_bytes), HELD)
         named = f"<b>{markup.text(numbers.waive_group)}</b>"
-        said += f" {more} more would leave at once if {named} were waived."
+        said += f" {more} more would leave at once if {named} were {term('waived', 'waiver')}."
     if numbers.orphan_bytes:
         said += f" {markup.strong(markup.size(numbers.orphan_bytes), ORPHAN)} in orphans."
-    once = markup.size(numbers.at_once_bytes)
+    once = f"{markup.size(numbers.at_once_bytes)} leave {term('at once', 'freed at once')}"
     more = ""
     if numbers.unmeasured:
         count = formats.plural(numbers.unmeasured, "partition")
@@ -110,7 +111,7 @@ def sentence(numbers: Headline) -> str:
     if numbers.guarded:
         more += f"<br>{markup.text(numbers.guards_said)}."
     return (
-        f"{said}<br><small>{once} leave at once, in whole segments; the rest as active segments "
+        f"{said}<br><small>{once}, in whole segments; the rest as active segments "
         f"roll. All replicas together.{more}</small>"
     )
 

@@ -97,7 +97,7 @@ def sentence(rows: Sequence[Row], now: datetime) -> str:
         first = min(row["check_at"] for row in waiting)
         parts.append(
             f"{markup.size(total(waiting))} in {formats.number(len(waiting))} wait; the first is "
-            f"looked at again {markup.hover(until(first, now), formats.utc(first))}."
+            f"looked at again {markup.hover(until(first, now), markup.exact(first))}."
         )
     staying = len(rows) - len(ready) - len(waiting)
     if staying:
@@ -229,7 +229,7 @@ def _verdict(row: Row, now: datetime) -> str:
     if row["verdict"] != SCHEDULED:
         return said
     moment = row["check_at"]
-    return f"{said} Looked at again {markup.hover(until(moment, now), formats.utc(moment))}."
+    return f"{said} Looked at again {markup.hover(until(moment, now), markup.exact(moment))}."
 
 
 def _facts(row: Row, now: datetime) -> list[tuple[str, str]]:

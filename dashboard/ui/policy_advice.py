@@ -96,7 +96,7 @@ def sentence_html(found: Simulation) -> str:
 
 
 def _times(moment: datetime) -> tuple[str, str]:
-    return f"{moment:%a %d %b %H:%M}", formats.utc(moment)
+    return f"{markup.local(moment):%a %d %b %H:%M}", markup.exact(moment)
 
 
 def notes_html(found: Simulation) -> str:
@@ -149,7 +149,7 @@ def _line(
 
 
 def _point(name: str, at: datetime, size: int, one: int) -> Mapping[str, Any]:
-    said = f"{formats.size(size)} below the target {name}, {formats.utc(at)}"
+    said = f"{formats.size(size)} below the target {name}, {markup.exact(at)}"
     return {
         "value": [round(at.timestamp() * 1000), round(size / one, 3)],
         "tooltip": {"formatter": said},

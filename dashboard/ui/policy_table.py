@@ -155,7 +155,7 @@ def next_html(view: PolicyView, found: Serving, now: datetime) -> str:
     """The next run, its exact time on hover where there is one."""
     said = policy_texts.next_run(view.policy, view.standing, found, view.next_at, now)
     if view.next_at and said.startswith("in "):
-        return markup.hover(said, formats.utc(view.next_at))
+        return markup.hover(said, markup.exact(view.next_at))
     return text(said)
 
 

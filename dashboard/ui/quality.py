@@ -14,7 +14,7 @@ from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.forecast.wait_outcomes import CauseWaits
 from dashboard.purge.receipt import calibration
 from dashboard.purge.receipt.calibration import ORDER, Calibration, Point
-from dashboard.ui.components import grid, states, style
+from dashboard.ui.components import grid, markup, states, style
 from dashboard.ui.purge.runs import left_out, past_runs
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
@@ -161,7 +161,7 @@ def _series(method: str, drawn: Sequence[Point], *, dark: bool) -> dict[str, Any
 def _point(point: Point) -> dict[str, Any]:
     told = (
         f"{point.method}: predicted {formats.size(point.predicted_bytes)}, "
-        f"freed {formats.size(point.freed_bytes)}, {formats.utc(point.finished_at)}"
+        f"freed {formats.size(point.freed_bytes)}, {markup.exact(point.finished_at)}"
     )
     at = round(point.finished_at.timestamp() * 1000)
     return {"value": [at, point.ratio], "tooltip": {"formatter": told}}

@@ -16,7 +16,7 @@ from dashboard.store.buckets import files_of
 from dashboard.store.snapshot_files import time_of
 from dashboard.store.snapshots import ClusterStore
 from dashboard.topics.retention_fit import SHORTER, span
-from dashboard.ui.components import style
+from dashboard.ui.components import markup, style
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.growth.advice import FIT_TABLE
 from dashboard.ui.growth.choice import KEEPS, deletable, known_of
@@ -221,7 +221,7 @@ def option(points: Sequence[Point], *, dark: bool) -> dict[str, Any]:
             "type": "line", "lineStyle": {"color": colour}, "itemStyle": {"color": colour},
             "data": [
                 {"value": [round(at.timestamp() * 1000), round(size / one, 3)],
-                 "tooltip": {"formatter": f"{formats.size(size)}, {formats.utc(at)}"}}
+                 "tooltip": {"formatter": f"{formats.size(size)}, {markup.exact(at)}"}}
                 for at, size in points
             ],
         }],

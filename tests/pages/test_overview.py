@@ -28,8 +28,14 @@ def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: 
     text = said(open_page())
 
     assert "30.2 GiB</abbr></strong> are consumed by every known group" in text
-    assert "17.8 GiB</abbr></strong> of it in topics whose readers are declared" in text
+    assert "17.8 GiB</abbr></strong> of it in topics whose <abbr" in text
+    assert ">readers are declared</abbr>." in text and ">waived</abbr>." in text
     assert "6.8 GiB</abbr></strong> more would leave at once if <b>billing-replay</b> were" in text
+
+
+def test_help_explains_every_word(open_page: Open) -> None:
+    app = open_page().button(key="lw-help").click().run()
+    assert "the lowest log start offset of all alive replicas" in said(app)
 
 
 def test_without_sizes_nothing_is_told_as_zero(open_page: Open) -> None:

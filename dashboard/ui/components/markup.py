@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from html import escape
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
@@ -43,8 +44,27 @@ def size(size_bytes: int | None) -> str:
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """A relative time; the exact UTC time on hover."""
-    return hover(formats.ago(moment, now), formats.utc(moment))
+    """A relative time; on hover the exact one, in the reader's zone and in UTC."""
+    return hover(formats.ago(moment, now), exact(moment))
+
+
+def exact(moment: datetime | None) -> str:
+    """`2026-03-01 05:00:00 CET, 2026-03-01 04:00:00 UTC`: a reader's clock, and that of logs."""
+    if moment is None:
+        return formats.UNKNOWN
+    here = local(moment)
+    if not here.utcoffset():
+        return formats.utc(moment)
+    return f"{here:%Y-%m-%d %H:%M:%S %Z}, {formats.utc(moment)}"
+
+
+def local(moment: datetime) -> datetime:
+    """The moment in the zone of the reader's browser; in UTC where it tells none."""
+    zone = st.context.timezone
+    try:
+        return moment.astimezone(ZoneInfo(zone) if zone else UTC)
+    except (ZoneInfoNotFoundError, ValueError):  # a host without that zone's rules
+        return moment.astimezone(UTC)
 
 
 def strong(inner: str, meaning: Meaning | None = None) -> str:

@@ -265,5 +265,5 @@ def no_receipt(run: RunRow, now: datetime) -> str:
 def _watching(until: datetime, now: datetime) -> str:
     if now >= until:
         return f"Watching ended {markup.ago(until, now)}; what is behind then is not followed."
-    left = markup.hover(f"{formats.duration(until - now)} more", formats.utc(until))
+    left = markup.hover(f"{formats.duration(until - now)} more", markup.exact(until))
     return f"Watched for {left}: a partition becomes done when its replicas have arrived."

@@ -11,7 +11,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.receipt.alerts import reverted
-from dashboard.ui.components import markup, states
+from dashboard.ui.components import glossary, markup, states
 from dashboard.ui.components.markup import plain
 from dashboard.ui.components.states import guarded
 from dashboard.ui.purge.runs import open_journal
@@ -99,7 +99,7 @@ def header(screen: Screen, *, follows: bool = False) -> None:
         return
     # The place of what comes and goes is kept free: it would move the page under the mouse.
     left, find, middle, *right = st.columns(
-        [7, 2, 2, *([1] * (1 + leaves))], vertical_alignment="top"
+        [7, 2, 2, *([1] * (2 + leaves))], vertical_alignment="top"
     )
     with left:
         _header(screen, live)
@@ -109,8 +109,10 @@ def header(screen: Screen, *, follows: bool = False) -> None:
         live_toggle() if follows else _newer(screen)
     with right[0]:
         report_button(screen)
+    with right[1]:
+        _help_button()
     if leaves:
-        with right[1]:
+        with right[2]:
             access.sign_out()
 
 
@@ -239,6 +241,17 @@ def report_button(screen: Screen) -> None:
 
 def _closed() -> None:
     st.session_state.pop(_DIALOG, None)
+
+
+def _help_button() -> None:
+    if st.button("Help", key="lw-help", width="stretch", help="How to read this, and the words."):
+        st.session_state[_DIALOG] = True
+        _help()
+
+
+@st.dialog("How to read this", width="large", on_dismiss=_closed)
+def _help() -> None:
+    glossary.panel()
 
 
 @st.dialog("Storage report", on_dismiss=_closed)
