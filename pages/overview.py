@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import streamlit as st
 
+from dashboard.settings.price import Price
 from dashboard.ui import making_room, overview
 from dashboard.ui.components import markup, states, style
 from dashboard.ui.components.glossary import term
@@ -64,7 +65,7 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
         return
     left, right = st.columns([7, 3], vertical_alignment="center")
     with left:
-        st.html(f'<div class="lw lw-sentence">{sentence(numbers)}</div>')
+        st.html(f'<div class="lw lw-sentence">{sentence(numbers, screen.price)}</div>')
         if numbers.orphan_bytes:
             routes.link("orphans", f"See the {formats.size(numbers.orphan_bytes)} in orphans")
     with right:
@@ -82,8 +83,8 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
                 declare_readers(screen, f"Declare readers for {count}", numbers.undeclared_topics)
 
 
-def sentence(numbers: Headline) -> str:
-    """The headline as HTML; exact bytes on hover."""
+def sentence(numbers: Headline, price: Price | None = None) -> str:
+    """The headline as HTML; exact bytes on hover. `price` tells what those bytes cost."""
     if numbers.consumed_bytes is None:
         return (
             "How many bytes can be given back is <b>unknown</b>: no replica's size could be read. "
@@ -108,6 +109,8 @@ def sentence(numbers: Headline) -> str:
     if numbers.unmeasured:
         count = formats.plural(numbers.unmeasured, "partition")
         more = f" {count} more could not be measured and are not in it."
+    if price and (cost := price.a_month(numbers.consumed_bytes)):
+        more += f" To keep what is consumed costs about {markup.text(cost)}."
     if numbers.guarded:
         more += f"<br>{markup.text(numbers.guards_said)}."
     return (

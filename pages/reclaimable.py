@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.settings.price import Price
 from dashboard.ui import reclaimable
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.states import how_do_you_know
@@ -39,7 +40,7 @@ def show() -> None:
     drawn = {row.topic: row for row in topic_rows(facts)} if waived else {}
     rows = [drawn.get(row.topic, row) for row in kept]
     with main:
-        show_totals(of_topics(facts, rows), rows, kept, waived)
+        show_totals(of_topics(facts, rows), rows, kept, waived, screen.price)
         if rows:
             growth = reclaimable.growth_of(findings.table("growth"))
             chosen = reclaimable.show(rows, growth, key="topics-table")
@@ -63,8 +64,9 @@ def show_totals(
     rows: Sequence[TopicRow],
     before: Sequence[TopicRow],
     waived: Sequence[str],
+    price: Price | None,
 ) -> None:
-    """The totals of the rows that pass the filters."""
+    """The totals of the rows that pass the filters, and what they cost where a price is set."""
     if rows and all(row.size_bytes is None for row in rows):
         st.html(
             f'<div class="lw"><b>{formats.plural(len(rows), "topic")}</b>: how many bytes they '
@@ -86,6 +88,8 @@ def show_totals(
             f" <b>+{markup.size(now - was)}</b> if {names} were waived, {markup.size(once)} of it "
             "at once."
         )
+    if price:
+        said += f" To keep what is consumed costs about {markup.text(price.a_month(now))}."
     if held := by_guard(facts):
         bytes_held = known_total(facts, "bytes_likely", "guarded")
         said += f"<br>{markup.text(guarded_said(bytes_held, held))}."

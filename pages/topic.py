@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.settings.price import Price
 from dashboard.ui import lags, reclaimable, topic
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
@@ -38,7 +39,7 @@ def show() -> None:
             "Find one by the box in the header.",
         )
         return
-    st.html(f'<div class="lw lw-sentence">{sentence(row)}</div>')
+    st.html(f'<div class="lw lw-sentence">{sentence(row, screen.price)}</div>')
     main, side = st.columns([4, 1.6], gap="medium")
     with main:
         topic.show_line(screen, name)
@@ -52,16 +53,17 @@ def show() -> None:
         show_purges(screen, name)
 
 
-def sentence(row: TopicRow) -> str:
-    """On disk, consumed, held back, by whom."""
+def sentence(row: TopicRow, price: Price | None = None) -> str:
+    """On disk, consumed, held back, by whom; what it costs where a price is set."""
     owner = f"readers declared by {text(row.owner)}" if row.owner else "readers not declared"
+    cost = f" It costs about {text(price.a_month(row.size_bytes))}." if price else ""
     return (
         f"<strong>{text(row.topic)}</strong> has {markup.size(row.size_bytes)} on disk in "
         f"{formats.plural(row.partitions, 'partition')}: "
         f"{markup.strong(markup.size(row.reclaimable_bytes), RECLAIMABLE)} consumed by every known "
         f"group, {markup.size(row.at_once_bytes)} of it would leave at once; "
         f"{markup.strong(markup.size(row.held_bytes), HELD)} held back.<br><small>{owner}; all "
-        "replicas together.</small>"
+        f"replicas together.{cost}</small>"
     )
 
 

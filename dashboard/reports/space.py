@@ -48,6 +48,7 @@ class Space:
     """
 
     def __init__(self, source: Source) -> None:
+        self.price = source.price
         self.facts = partition_facts(source.read("reclaimable"))
         self.topics = topic_rows(self.facts)
         self.numbers: Headline = headline(self.facts, source.read("blockers"), source.read("disks"))
@@ -99,6 +100,8 @@ class Space:
             f"together. {formats.size(self.at_once)} leave at once, in whole segments; the rest "
             "as active segments roll."
         )
+        if self.price and (cost := self.price.a_month(self.consumed)):
+            said += f" To keep what is consumed costs about {cost}."
         if self.unmeasured:
             count = formats.plural(self.unmeasured, "partition")
             said += f" {count} more could not be measured and are not in it."

@@ -170,7 +170,9 @@ def test_when_a_disk_is_full(open_page: Open, lab: Lab) -> None:
         name, full_in = f"{row[0]} · /d1", row[8]
         likely, _, between = full_in.partition(" (")
         assert likely not in (formats.UNKNOWN, "")
-        of_disk = overview[overview.index(f">broker {row[0]}</a> · ") :].split('<div class="lw-disk">')[0]
+        of_disk = overview[overview.index(f">broker {row[0]}</a> · ") :].split(
+            '<div class="lw-disk">'
+        )[0]
         assert f">full in {likely}</abbr>" in of_disk and between.rstrip(")") in of_disk
         of_dir = growth[growth.index(f">broker {name}</abbr>") :].split("</tr>")[0]
         assert f"<b>{likely}</b>" in of_dir and between.rstrip(")") in of_dir

@@ -38,6 +38,19 @@ def test_help_explains_every_word(open_page: Open) -> None:
     assert "the lowest log start offset of all alive replicas" in said(app)
 
 
+@pytest.mark.parametrize(
+    ("page", "cost"), [("overview", "2.41"), ("reclaimable", "2.41"), ("topic", "1.44")]
+)
+def test_where_storage_has_a_price_bytes_have_one(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str, cost: str
+) -> None:
+    assert " costs about " not in said(open_page(page, name="orders"))
+    file = tmp_path / "lowwater.toml"
+    file.write_text("[price]\nper_gib_month = 0.08\n")
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(file))
+    assert f" costs about {cost} EUR a month." in said(open_page(page, name="orders"))
+
+
 def test_without_sizes_nothing_is_told_as_zero(open_page: Open) -> None:
     text = said(open_page(variant="unmeasured"))
 

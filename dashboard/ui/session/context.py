@@ -21,6 +21,7 @@ from dashboard.estimate import curve_tables
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.settings import settings as settings_files
 from dashboard.settings.current import CurrentSettings
+from dashboard.settings.price import Price
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshot_files import Kind, Manifest
 from dashboard.store.snapshots import ClusterStore, Store
@@ -149,6 +150,11 @@ class Screen:
     @property
     def missing_brokers(self) -> list[dict[str, Any]]:
         return [broker for broker in self.brokers if not broker.get("reachable", True)]
+
+    @property
+    def price(self) -> Price | None:
+        """What storage costs on this cluster, where the settings tell it."""
+        return self.settings.price.of(self.cluster.name, self.cluster.cluster_id)
 
     @property
     def groups_incomplete(self) -> list[str]:

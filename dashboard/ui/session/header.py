@@ -271,7 +271,7 @@ def _choose(screen: Screen) -> None:
     source = open_source(
         screen.cluster, runs, screen.now, screen.settings.every,
         analysis_id=found.id, read=found.table, begins=journal.begins(),
-        ask=asking(screen),
+        ask=asking(screen), price=screen.price,
     )  # fmt: skip
     st.caption(
         f"{markup.plain(screen.cluster.name)}: what can be given back, who holds the rest, disks, "
