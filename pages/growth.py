@@ -187,8 +187,7 @@ def _sizes(low: float | None, high: float | None) -> str:
 def _likely(growth: Mapping[str, Any] | None) -> str:
     if growth is None or growth["used_bytes_per_hour"] is None:
         return formats.UNKNOWN
-    days = growth["days_to_full"]
-    return days_to_full.NEVER if days is None else days_ahead(days)
+    return days_to_full.likely(growth).removeprefix("full in ")
 
 
 def _between(growth: Mapping[str, Any] | None) -> str:
@@ -213,6 +212,8 @@ def _bounds(days: Range) -> str:
 def _days(days: Range) -> str:
     likely, between = _in(days.likely), _bounds(days)
     said = likely if likely in (days_to_full.NEVER, formats.UNKNOWN) else f"full in {likely}"
+    if days.latest is not None and math.isinf(days.latest) and said.startswith("full in"):
+        said = days_to_full.MAYBE
     return f"{said} ({between})" if between else said
 
 

@@ -222,7 +222,7 @@ def _days_to_full(growth: Mapping[str, Any] | None) -> str:
     why = f"{formats.signed(rate)} an hour, {seen}"
     if sure:
         why += "; 9 times of 10 the true slope lies in that range"
-    said = markup.hover(days_to_full.full_in(growth["days_to_full"]), why)
+    said = markup.hover(days_to_full.likely(growth), why)
     return f"{said} ({sure})" if sure else said
 
 

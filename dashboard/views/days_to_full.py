@@ -9,6 +9,7 @@ from dashboard.core.words import LONGEST_DAYS, days_ahead
 from dashboard.views import formats
 
 NEVER = "not filling up"
+MAYBE = "may fill up"  # as likely it stands still: no day is told
 Row = Mapping[str, Any]
 
 
@@ -20,6 +21,12 @@ def of_disks(growth: Iterable[Row]) -> dict[tuple[int, str], Row]:
 def full_in(days: float | None) -> str:
     """`full in 9 h`; None: it does not grow."""
     return NEVER if days is None else f"full in {days_ahead(days)}"
+
+
+def likely(row: Row) -> str:
+    """`full in 9 h`; no day where nine cases of ten hold one in which the disk never fills."""
+    unsure = row["days_to_full_high"] is None and row["days_to_full_low"] is not None
+    return MAYBE if unsure and row["days_to_full"] is not None else full_in(row["days_to_full"])
 
 
 def between(low: float | None, high: float | None) -> str:
@@ -39,4 +46,4 @@ def said(row: Row | None) -> str:
     if row is None or row["used_bytes_per_hour"] is None:
         return formats.UNKNOWN
     sure = between(row["days_to_full_low"], row["days_to_full_high"])
-    return full_in(row["days_to_full"]) + (f" ({sure})" if sure else "")
+    return likely(row) + (f" ({sure})" if sure else "")
