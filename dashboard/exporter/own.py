@@ -68,7 +68,14 @@ def _cluster(own: Own) -> list[Metric]:
     )
     for part in _PARTS:
         readable.add_metric([part], int(part not in own.unreadable))
-    return [info, readable]
+    price = GaugeMetricFamily(
+        "lowwater_price_per_gib_month",
+        "What a GiB on the brokers' disks costs a month, by the settings.",
+        labels=["currency"],
+    )
+    if own.price is not None:
+        price.add_metric([own.price.currency], own.price.per_gib_month)
+    return [info, readable, price]
 
 
 def _ages(own: Own, now: datetime) -> list[Metric]:

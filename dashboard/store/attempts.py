@@ -19,6 +19,7 @@ from dashboard.store.snapshot_files import unreadable
 from dashboard.store.snapshots import ClusterStore, Store
 
 _VERSION = 1
+_UNREACHED = "unreached"  # the folder of a cluster that has not told its id yet; no id is as short
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,15 @@ def connecting(
 ) -> Iterator[None]:
     """The same for what fails before the cluster has told its id: `known` picks it from the store.
 
-    Nothing is left where no stored cluster, or more than one, is known so.
+    In a store without any cluster the trace has a folder of its own, for whoever waits for a first
+    snapshot. Nothing is left where no stored cluster, or more than one, is known so.
     """
     try:
         yield
     except LowwaterError as error:
         with suppress(StoreError):
-            found = [c for c in (ClusterStore(store, i) for i in store.clusters()) if known(c)]
+            stored = [ClusterStore(store, i) for i in store.clusters()]
+            found = [c for c in stored if known(c)] if stored else [ClusterStore(store, _UNREACHED)]
             if len(found) == 1:
                 failed = replace(_known(found[0]), ended_at=now(), failure=failure_of(error))
                 _write(found[0], replace(failed, brokers=(), trying_since=None), progress)
@@ -135,6 +138,16 @@ def read(cluster: ClusterStore) -> Attempt | None:
         return _parsed(body) if body is not None else None
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise unreadable(f"{cluster.path}/attempt.json", error) from error
+
+
+def first(store: Store) -> Attempt | None:
+    """The newest attempt of a store that has no cluster yet; None where there was none.
+
+    Raises StoreError as `read` does.
+    """
+    found = [(sign, made) for cluster in store.begun()
+             if (made := read(cluster)) and (sign := made.newest_sign)]  # fmt: skip
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def failure_of(error: Exception) -> Failure:

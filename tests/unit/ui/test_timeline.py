@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboard.purge.journal.journal_rows import Entry, Verification
-from dashboard.ui.audit.timeline import SHOWN, entries_left_out, lines
+from dashboard.ui.timeline import SHOWN, entries_left_out, lines
 
 
 def line(kind: str, **body: Any) -> Any:
