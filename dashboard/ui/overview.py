@@ -123,10 +123,10 @@ def _parts(row: Mapping[str, Any], guarded: bool) -> Iterator[tuple[Meaning, str
     if own:
         yield colours.GUARDED, _MIXED, own
         row = {**row, "live_bytes": max(row["live_bytes"] - own, 0)}
-    for name, meaning, why in _PARTS:
-        if row[name]:
+    for column, meaning, why in _PARTS:
+        if row[column]:
             bare = meaning is colours.UNKNOWN and row["inventory_at"] is None
-            yield meaning, _WITHOUT_INVENTORY if bare else why, row[name]
+            yield meaning, _WITHOUT_INVENTORY if bare else why, row[column]
 
 
 def disks_html(

@@ -77,7 +77,8 @@ def test_the_bytes_that_guards_hold_are_told_from_those_that_live(cluster: Clust
     of = {**own, "guarded_bytes": None, "held_bytes": None, "reclaimable_bytes": None}
     schema, growth = finding(cluster, "disks").schema, finding(cluster, "growth")
     for line, guarded in ((own, 200), (of, 500)):  # the second: of a release that did not tell
-        (bar,) = overview.disk_bars(pa.Table.from_pylist([line], schema=schema), growth, guarded=True)
+        table = pa.Table.from_pylist([line], schema=schema)
+        (bar,) = overview.disk_bars(table, growth, guarded=True)
         assert bar.parts[0][::2] == (colours.GUARDED, guarded)
         lives = [size for meaning, why, size in bar.parts if why.startswith("needed by somebody")]
         assert lives == ([300] if guarded == 200 else [])
