@@ -108,7 +108,7 @@ def describe(view: Preview) -> str:
         _totals(view.totals),
         *_reasons(plan.partitions),
         *plan_words.coverage(view.coverage),
-        *plan_words.unseen_readers(plan.readings),
+        *plan_words.unseen_readers(plan.unseen_readers),
         *(_loss(group) for group in view.groups if group.loss_if_latest),
         *plan_words.declared(plan.declarations),
         *(_waived(w) for w in plan.waivers),

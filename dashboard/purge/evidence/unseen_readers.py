@@ -11,10 +11,11 @@ A suspicion ends by a later measurement alone: metrics that stay away say nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.core.clock import format_time
+from dashboard.core.sealed import LATER, Count, Text
 from dashboard.core.words import binary
 from dashboard.domain.model import Guard
 from dashboard.safety.guard_texts import guard, unmeasured
@@ -41,13 +42,13 @@ class TopicReading:
     numbers of the last time that counts, which ended then.
     """
 
-    topic: str
-    bytes_out: int | None = None
-    explained_bytes: int | None = None
-    window_ms: int | None = None
-    partitions: int = 1
-    why: str | None = "no broker metrics are kept"
-    until: str | None = None
+    topic: Text
+    bytes_out: Count | None = None
+    explained_bytes: Count | None = None
+    window_ms: Count | None = None
+    partitions: Count = 1
+    why: Text | None = "no broker metrics are kept"
+    until: Text | None = field(default=None, metadata=LATER)
 
     @property
     def suspected(self) -> bool:

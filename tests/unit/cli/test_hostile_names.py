@@ -57,7 +57,7 @@ def _plan(name: str) -> Plan:
         waivers=(Waiver(name, name, name, now),),
         overrides=(Override("unread-by-group", name, name, name, now),),
         declarations=(Declared("orders", name, "groups", 0, name, name, name),),
-        readings=(TopicReading("half", 10, 10, 1000, 1, name),),
+        unseen_readers=(TopicReading("half", 10, 10, 1000, 1, name),),
         expires_at=plan.expires_at + timedelta(hours=1),
     )
 

@@ -1,0 +1,122 @@
+"""Files sealed with a sha256 of their own: records as JSON has them, and read again as typed.
+
+msgspec checks every value against the annotations of the record; the document must then be what
+the record writes, so that no key or spelling is hashed and never acted on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+
+from dashboard.core.canonical import digest, parse_json
+from dashboard.core.clock import format_time
+from dashboard.core.errors import LowwaterError, RefusedError
+
+_T = TypeVar("_T")
+_LARGEST = 2**63 - 1
+_KEY = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
+Offset = Annotated[int, msgspec.Meta(ge=-1, le=_LARGEST)]  # -1: as Kafka's own fields have it
+PartitionId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+# Of a field: files of earlier releases have no such key, so its default is not written either.
+LATER = {"later": True}
+
+
+def written(value: Any) -> Any:
+    """A record, and all that is in it, as JSON has it."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, Mapping):
+        return {str(key): written(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [written(item) for item in value]
+    found = ((field, getattr(value, field.name)) for field in fields(value))
+    return {f.name: written(v) for f, v in found if not f.metadata or v != _default(f)}
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def read(document: object, kind: type[_T]) -> _T:
+    """The record that a JSON document holds. Raises ValueError that gives the JSON path."""
+    try:
+        return msgspec.convert(document, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ValueError(_said(str(error))) from error
+
+
+def _said(told: str) -> str:
+    """msgspec's message with the path first, down to a key that is missing or unknown."""
+    what, _, path = told.partition(" - at ")
+    where = path.strip("`") or "$"
+    found = _KEY.fullmatch(what)
+    if found is None:
+        return f"{where}: {what}"
+    return f"{where}.{found[2]} is {'missing' if found[1] == 'missing required' else 'unknown'}"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedKind(Generic[_T]):
+    """A kind of sealed file, and what is said of one that is not.
+
+    `noun`: a plan, a file of verdicts. `invalid(where, what)` and `changed(where, actual, claimed)`
+    make the errors; `check` raises ValueError for a record whose values do not fit each other.
+    """
+
+    record: type[_T]
+    noun: str
+    invalid: Callable[[str, str], LowwaterError]
+    changed: Callable[[str, str, object], RefusedError]
+    check: Callable[[_T], None]
+    version: int = 1
+
+    def document(self, found: _T) -> dict[str, Any]:
+        """What is hashed: all but `sha256`."""
+        return {"version": self.version, **written(found)}
+
+    def parse(self, text: str, where: str) -> _T:
+        """Read, verify and decode the text of the file that `where` names.
+
+        Raises `invalid`, and `changed` where its sha256 is not its own.
+        """
+        document = self._of(text, where)
+        claimed = document.pop("sha256", None)
+        try:
+            actual = digest(document)
+        except ValueError as error:
+            raise self.invalid(where, f"is not a {self.noun}: {error}") from error
+        if claimed != actual:
+            raise self.changed(where, actual, claimed)
+        try:
+            found = read(document, self.record)
+            self.check(found)
+        except ValueError as error:
+            raise self.invalid(where, f"is not a {self.noun}: {error}") from error
+        # Unknown keys or another spelling would be hashed but never acted on.
+        if self.document(found) != document:
+            raise self.invalid(where, f"holds keys or values that no {self.noun} has")
+        return found
+
+    def _of(self, text: str, where: str) -> dict[str, Any]:
+        try:
+            document = parse_json(text)
+        except ValueError as error:
+            raise self.invalid(where, f"is not JSON: {error}") from error
+        version = document.get("version") if isinstance(document, dict) else None
+        if version != self.version or isinstance(version, bool | float):
+            raise self.invalid(where, f"is no {self.noun} of version {self.version}")
+        found: dict[str, Any] = document
+        return found
