@@ -14,7 +14,6 @@ from dashboard.settings.values import filled, path, section, texts
 
 # Besides these, `disk-above:90%` may be named once.
 ALERT_NAMES = ("reverted", "stalled", "new-stray", "policy-refused")
-ALERT_KEYS = ("webhook", "webhook_file", "on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class AlertSettings:
 
 def alert_settings(table: Any, where: str) -> AlertSettings:
     """The section out of a settings file. Raises SettingsError, which never shows an address."""
-    place = section(table, "alerts", ALERT_KEYS, where)
+    place = section(table, "alerts", AlertSettings, where)
     if "webhook" in table and "webhook_file" in table:
         raise SettingsError(
             f"{place}: both 'webhook' and 'webhook_file'",

@@ -7,7 +7,7 @@ import getpass
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -36,17 +36,14 @@ from dashboard.settings.topics import (
     topic_settings,
 )
 from dashboard.settings.values import (
+    MAY_BE_ZERO,
     check_keys,
-    count,
-    duration,
-    path,
-    share,
     spark_conf,
     spark_conf_text,
-    switch,
     tables,
     text,
 )
+from dashboard.settings.values import values as typed
 
 __all__ = [
     "LIFTABLE_GUARDS",
@@ -82,10 +79,11 @@ class Settings:
     read_only: bool = False
     spark_master: str = "local[2]"
     spark_remote: str | None = None
-    spark_wait: timedelta = timedelta(minutes=2)
+    spark_wait: timedelta = field(default=timedelta(minutes=2), metadata=MAY_BE_ZERO)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     kafka_version: str = "4.3.1"
-    orphan_delay: timedelta = timedelta(hours=2)  # every snapshot must show an orphan for so long
+    # every snapshot must show an orphan for so long
+    orphan_delay: timedelta = field(default=timedelta(hours=2), metadata=MAY_BE_ZERO)
     orphan_most_share: float = 0.05  # more of a broker at once: nothing of it is removable
     clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict, repr=False)
@@ -107,13 +105,8 @@ class Settings:
         return next((d for d in self.topics if d.matches(topic)), None)
 
 
-_TOP_KEYS = (
-    "data", "state_dir", "state_dir_on_network", "cache_dir", "operator", "every",
-    "broker_timeout", "read_only",
-    "spark_master", "spark_wait", "spark",
-    "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
-    "idle", "retention", "orphan_delay", "orphan_most_share", "policies", "alerts", "people",
-)  # fmt: skip
+_NO_KEYS = ("spark_remote", "metrics", "prometheus", "source", "looked_for")
+_TOP_KEYS = tuple(f.name for f in fields(Settings) if f.name not in _NO_KEYS)
 _METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
 
 
@@ -128,9 +121,7 @@ def load(named: str | Path | None = None, environ: Mapping[str, str] = os.enviro
     table = _read_toml(source) if source else {}
     where = str(source) if source else "environment"
     check_keys(table, _TOP_KEYS, where)
-    values: dict[str, Any] = {k: v for k, v in table.items() if k in _TOP_KEYS}
-    values.update(_from_environment(environ))
-    found = _build(values, where, source, environ)
+    found = _build({**table, **_from_environment(environ)}, where, source, environ)
     return found if source else replace(found, looked_for=True)
 
 
@@ -238,25 +229,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 def _build(
     values: dict[str, Any], where: str, source: Path | None, environ: Mapping[str, str]
 ) -> Settings:
-    changes: dict[str, Any] = {}
-    for key in ("data", "operator", "spark_master", "kafka_version"):
-        if key in values:
-            changes[key] = text(values[key], key, where)
-    for key in ("state_dir", "cache_dir"):
-        if key in values:
-            changes[key] = path(values[key], key, where)
-    for key in ("every", "broker_timeout", "spark_wait", "orphan_delay"):
-        if key in values:
-            lasting = key in ("every", "broker_timeout")
-            changes[key] = duration(values[key], key, where, above_zero=lasting)
-    if (key := "orphan_most_share") in values:
-        changes[key] = share(values[key], key, where)
-    for key in ("read_only", "state_dir_on_network"):
-        if key in values:
-            changes[key] = switch(values[key], key, where)
-    if "metrics_top" in values:
-        changes["metrics_top"] = count(values["metrics_top"], "metrics_top", where)
-    changes.setdefault("operator", _login_name())
+    changes = {"operator": _login_name(), **typed(Settings, values, where)}
     purge = purge_settings(values.get("purge", {}), where)
     found = Settings(
         **changes,

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.values import check_keys, count, duration, section, tables, text
+from dashboard.settings.values import check_keys, duration, section, tables, text, values
 
 TOPIC_KEYS = (
     "owner", "readers", "replay_window", "declared_by", "declared_at", "reason", "state_restore",
@@ -120,7 +120,7 @@ class RetentionSettings:
 
 def retention_settings(table: Any, where: str) -> RetentionSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "retention", RetentionSettings.__dataclass_fields__, where)
+    place = section(table, "retention", RetentionSettings, where)
     margin = table.get("margin", RetentionSettings().margin)
     number = isinstance(margin, int | float) and not isinstance(margin, bool)
     if not number or not math.isfinite(margin) or not 1 <= margin <= MOST_MARGIN:
@@ -144,8 +144,8 @@ class IdleSettings:
 
 def idle_settings(table: Any, where: str) -> IdleSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "idle", IdleSettings.__dataclass_fields__, where)
-    days = count(table.get("days", IdleSettings().days), "days", place)
-    if days > MOST_DAYS:
-        raise SettingsError(f"{place}: 'days' = {days}", f"Write {MOST_DAYS} or less.")
-    return IdleSettings(days)
+    place = section(table, "idle", IdleSettings, where)
+    found = IdleSettings(**values(IdleSettings, table, place))
+    if found.days > MOST_DAYS:
+        raise SettingsError(f"{place}: 'days' = {found.days}", f"Write {MOST_DAYS} or less.")
+    return found

@@ -1,17 +1,25 @@
-"""Checks single settings values: each error names the place, the key and what to write."""
+"""Checks settings values by their fields' types: errors name the place, the key, what to write.
+
+By hand, and not by the library that reads plans: a setting is a duration such as 30s, a path with ~
+or a word of the environment, and each message ends with the line to write.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import parse_duration
 from dashboard.core.errors import SettingsError, UsageError
+
+MAY_BE_ZERO = {"may_be_zero": True}  # of a field: no time at all is a time too
 
 
 def check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
@@ -27,15 +35,29 @@ def check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> 
             )
 
 
-def section(table: Any, name: str, known: Iterable[str], where: str) -> str:
+def section(table: Any, name: str, kind: type, where: str) -> str:
     """The place of section [name], for errors about its values; refuses what is no table, and the
-    first unknown key. Raises SettingsError.
+    first key that is no field of `kind`. Raises SettingsError.
     """
     place = f"{where}, [{name}]"
     if not isinstance(table, dict):
         raise SettingsError(f"{place} is no table", f"Write it as [{name}] with keys below it.")
-    check_keys(table, tuple(known), place)
+    check_keys(table, tuple(field.name for field in fields(kind)), place)
     return place
+
+
+def values(kind: type, table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What stands in `table` of the fields of `kind`, each by its type. Raises SettingsError."""
+    readers = _readers(kind)
+    return {key: readers[key](value, key, where) for key, value in table.items() if key in readers}
+
+
+@cache
+def _readers(kind: Any) -> dict[str, Callable[[Any, str, str], Any]]:
+    types = get_type_hints(kind)
+    found = {f.name: _BY_TYPE[types[f.name]] for f in fields(kind) if types[f.name] in _BY_TYPE}
+    zero = {f.name: duration for f in fields(kind) if "may_be_zero" in f.metadata}
+    return {**found, **zero}
 
 
 def tables(table: Any, name: str, where: str) -> list[tuple[str, dict[str, Any]]]:
@@ -117,13 +139,18 @@ def share(value: Any, key: str, where: str) -> float:
     return float(value)
 
 
-def duration(value: Any, key: str, where: str, *, above_zero: bool = False) -> timedelta:
+def duration(value: Any, key: str, where: str) -> timedelta:
     """A duration such as 30s. Raises SettingsError."""
     try:
-        found = parse_duration(str(value))
+        return parse_duration(str(value))
     except UsageError as error:
         raise SettingsError(f"{where}: '{key}': {error.message}", error.next_step) from error
-    if above_zero and not found:
+
+
+def lasting(value: Any, key: str, where: str) -> timedelta:
+    """A duration above zero. Raises SettingsError."""
+    found = duration(value, key, where)
+    if not found:
         raise SettingsError(f"{where}: '{key}' = {value} is no time", "Write more than 0.")
     return found
 
@@ -136,6 +163,15 @@ def switch(value: Any, key: str, where: str) -> bool:
         raise SettingsError(f"{where}: '{key}' = {value!r}", f"Write {key} = true or false.")
     return found
 
+
+_BY_TYPE: dict[Any, Callable[[Any, str, str], Any]] = {
+    str: text,
+    Path: path,
+    timedelta: lasting,
+    bool: switch,
+    int: count,
+    float: share,
+}
 
 # What Spark itself hides in its logs and pages (spark.redaction.regex), as key names.
 _SECRET = re.compile(r"secret|password|token|access[._]?key|account[._]key", re.I)
