@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_T = TypeVar("_T")
 STRINGS = pa.list_(pa.string())
+
+
+def records(table: pa.Table, kind: type[_T]) -> list[_T]:
+    """The rows of a table as records, whose fields bear its columns' names; others are left out."""
+    import msgspec  # what runs beside Spark's tasks reads no records
+
+    return msgspec.convert(table.to_pylist(), list[kind])  # type: ignore[valid-type]
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
