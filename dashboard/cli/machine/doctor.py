@@ -11,8 +11,7 @@ from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_connection, add_verb
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.core.visible import in_lines
-from dashboard.doctor.doctor import Check, local_checks
-from dashboard.doctor.doctor_rights import Held, held_rights, rights_check, to_json
+from dashboard.doctor.doctor import Check, Held, held_rights, local_checks, rights_check, to_json
 from dashboard.domain.rights import ANYBODY
 from dashboard.settings.settings import Settings
 

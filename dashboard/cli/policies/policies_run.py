@@ -56,7 +56,7 @@ def run(
     Raises JournalError; with --once also ClusterError and RefusedError NOT_LEADING.
     """
     from dashboard.policies.service.alerts import Alerts
-    from dashboard.policies.service.running import serve
+    from dashboard.policies.service.service import serve
 
     told = _Told(as_json=args.json)
     with context.open_journal(settings) as journal, _signals(told.stop):
