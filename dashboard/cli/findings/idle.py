@@ -5,20 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
-from dashboard.cli.findings.findings import check_limit
+from dashboard.cli.findings.findings import check_limit, checked
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import StoreError, UsageError
+from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines, in_paragraphs
 from dashboard.history.findings_age import Age, age_of
 from dashboard.settings.topics import MOST_DAYS
 from dashboard.topics.idle import Idle, IdleTopic, headline, idle, risks, sure
-
-if TYPE_CHECKING:
-    from dashboard.store.snapshots import ClusterStore
 
 _DESCRIPTION = """\
 Topics without a write for so many days, without members of a group and without a commit, by
@@ -96,19 +92,6 @@ def _row(found: Idle, row: IdleTopic, servers: str | None) -> dict[str, object]:
         "delete_command": line,
         "risks": risks(row) if line else [],
     }
-
-
-def checked(cluster: ClusterStore, analysis_id: str, table: str) -> str:
-    """The table's name. Raises StoreError NO_ANALYSIS where an older release wrote the findings
-    without it: nothing in it would read as nothing found.
-    """
-    if table not in cluster.manifest("findings", analysis_id).tables:
-        raise StoreError(
-            f"the newest analysis {analysis_id} is of an older release, without {table}",
-            "Analyze again: lowwater analyze.",
-            code="NO_ANALYSIS",
-        )
-    return table
 
 
 def _check_days(days: int | None) -> None:

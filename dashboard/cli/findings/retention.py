@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from dashboard.cli import context, output
-from dashboard.cli.findings.findings import check_limit
-from dashboard.cli.findings.idle import checked
+from dashboard.cli.findings.findings import check_limit, checked
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import utc_now
 from dashboard.core.visible import Lines, in_lines, in_paragraphs

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Parser
-from dashboard.cli.purge.apply import connection_of
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import RefusedError, SettingsError, UsageError
 from dashboard.core.processes import Stop
@@ -88,7 +87,7 @@ def site_of(
     from dashboard.settings.current import CurrentSettings
 
     current = CurrentSettings(settings)
-    return Site(current, cluster, journal, utc_now, time.sleep, connection_of(args))
+    return Site(current, cluster, journal, utc_now, time.sleep, context.connection_of(args))
 
 
 def opener(args: argparse.Namespace, site: Site) -> Any:
