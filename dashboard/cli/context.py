@@ -39,7 +39,7 @@ class Target:
         """
         if self.name is not None:
             return self.name in (cluster.name, cluster.cluster_id)
-        return bool(cluster.connection().get("bootstrap_servers") == self.bootstrap_servers)
+        return bool(cluster.connection().bootstrap_servers == self.bootstrap_servers)
 
 
 def read_settings(args: argparse.Namespace) -> Settings:

@@ -6,66 +6,24 @@ the record writes, so that no key or spelling is hashed and never acted on.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
-import msgspec
+from msgspec import Meta
 
-from dashboard.core.canonical import digest, parse_json
-from dashboard.core.clock import format_time
+from dashboard.core.canonical import digest, parse_json, read, written
 from dashboard.core.errors import LowwaterError, RefusedError
 
 _T = TypeVar("_T")
 _LARGEST = 2**63 - 1
-_KEY = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
 
-Text = Annotated[str, msgspec.Meta(min_length=1)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
-Offset = Annotated[int, msgspec.Meta(ge=-1, le=_LARGEST)]  # -1: as Kafka's own fields have it
-PartitionId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-
-# Of a field: files of earlier releases have no such key, so its default is not written either.
-LATER = {"later": True}
-
-
-def written(value: Any) -> Any:
-    """A record, and all that is in it, as JSON has it."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, datetime):
-        return format_time(value)
-    if isinstance(value, Mapping):
-        return {str(key): written(item) for key, item in value.items()}
-    if isinstance(value, Iterable):
-        return [written(item) for item in value]
-    found = ((field, getattr(value, field.name)) for field in fields(value))
-    return {f.name: written(v) for f, v in found if not f.metadata or v != _default(f)}
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def read(document: object, kind: type[_T]) -> _T:
-    """The record that a JSON document holds. Raises ValueError that gives the JSON path."""
-    try:
-        return msgspec.convert(document, kind, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise ValueError(_said(str(error))) from error
-
-
-def _said(told: str) -> str:
-    """msgspec's message with the path first, down to a key that is missing or unknown."""
-    what, _, path = told.partition(" - at ")
-    where = path.strip("`") or "$"
-    found = _KEY.fullmatch(what)
-    if found is None:
-        return f"{where}: {what}"
-    return f"{where}.{found[2]} is {'missing' if found[1] == 'missing required' else 'unknown'}"
+Text = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=0, le=_LARGEST)]
+Offset = Annotated[int, Meta(ge=-1, le=_LARGEST)]  # -1: as Kafka's own fields have it
+PartitionId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Moment = Annotated[datetime, Meta(tz=True)]
 
 
 @dataclass(frozen=True, slots=True)

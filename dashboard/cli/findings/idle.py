@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         return doubts.said(settings, cluster, topics, now)
 
     found = idle(chosen, args.days or settings.idle.days, age.unusable, ask)
-    servers = cluster.connection().get("bootstrap_servers")
+    servers = cluster.connection().bootstrap_servers
     sizes = [row.size_bytes for row in found.deletable]
     shown = found.rows[: args.limit]
     value = {

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     analysis = cluster.manifest("findings", analysis_id)
     now = utc_now()
     age = age_of(cluster, analysis, now, settings.every)
-    servers = cluster.connection().get("bootstrap_servers")
+    servers = cluster.connection().bootstrap_servers
     shown = found[: args.limit]
     shorter = [row.topic for row in shown if row.verdict == SHORTER]
     doubted = {} if age.unusable else doubts.said(settings, cluster, shorter, now)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from dashboard.core.sealed import LATER, Moment, Text
+from dashboard.core.canonical import LATER
+from dashboard.core.sealed import Moment, Text
 from dashboard.domain.model import Guard
 from dashboard.purge.plan.guards import Finding
 from dashboard.safety.guard_texts import NEVER_LIFTABLE

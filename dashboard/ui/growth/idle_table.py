@@ -121,7 +121,7 @@ def show_chosen(screen: Screen, analysis: Manifest, judged: Idle, row: IdleTopic
     age = age_of(screen.cluster, analysis, utc_now(), screen.settings.every)
     found = replace(judged, unusable=age.unusable)
     said = f"<p><b>{markup.text(row.topic)}</b>: {markup.text(row.reason)}.</p>"
-    line = found.delete_command(row, screen.cluster.connection().get("bootstrap_servers"))
+    line = found.delete_command(row, screen.cluster.connection().bootstrap_servers)
     if line is None:
         why = found.not_proposed(row) if row.verdict == IDLE else None
         said += f"<p>Not proposed: {markup.text(why)}.</p>" if why else ""

@@ -111,6 +111,6 @@ def show_change(screen: Screen, analysis: Manifest, row: RetentionFit) -> None:
         st.html(f'<div class="lw"><p>No change is given: {markup.text(why)}.</p></div>')
         return
     form = st.selectbox("As text for", FORMS, key="retention-form", width=220)
-    servers = screen.cluster.connection().get("bootstrap_servers")
+    servers = screen.cluster.connection().bootstrap_servers
     st.caption(CAUTION)
     st.code(change(row, form, servers, why) or "", language=_LANGUAGES[form], wrap_lines=True)
