@@ -10,7 +10,7 @@ from typing import Any
 
 from dashboard.core.errors import SettingsError
 from dashboard.settings.settled_file import read_settled
-from dashboard.settings.values import filled, path, section, texts, values
+from dashboard.settings.values import path, section
 
 EVERYBODY = "*"
 _TEXTS = ("name_claim", "role_claim", "oidc_secrets")
@@ -46,17 +46,17 @@ class PeopleSettings:
 
 def people_settings(table: Any, where: str) -> PeopleSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "people", PeopleSettings, where)
+    own = section(table, "people", PeopleSettings, where)
     lists = {
-        key: tuple(name.strip() for name in texts(table[key], key, example, place))
+        key: tuple(name.strip() for name in own.texts(key, example))
         for key, example in _EXAMPLES.items()
-        if table.get(key, []) != []
+        if own.get(key, []) != []
     }
-    named: dict[str, Any] = {key: filled(table, key, place) for key in _TEXTS if key in table}
+    named: dict[str, Any] = {key: own.filled(key) for key in _TEXTS if key in own}
     if "oidc_secrets" in named:
-        named["oidc_secrets"] = path(named["oidc_secrets"], "oidc_secrets", place)
-    found = PeopleSettings(**{**values(PeopleSettings, table, place), **lists, **named})
-    _check(found, place)
+        named["oidc_secrets"] = path(named["oidc_secrets"], "oidc_secrets", own.where)
+    found = PeopleSettings(**{**own.values(PeopleSettings), **lists, **named})
+    _check(found, own.where)
     return found
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.core.errors import SettingsError, UsageError
-from dashboard.settings.values import MAY_BE_ZERO, section, values
+from dashboard.settings.values import MAY_BE_ZERO, section
 
 # Guards that an override may lift; the design's other guards never are (see safety/guards.py).
 LIFTABLE_GUARDS = (
@@ -56,9 +56,10 @@ class PurgeSettings:
 
 def purge_settings(table: Any, where: str) -> PurgeSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "purge", PurgeSettings, where)
-    guards = _guards(table.get("liftable_guards", list(LIFTABLE_GUARDS)), place)
-    found = PurgeSettings(**values(PurgeSettings, table, place), liftable_guards=guards)
+    own = section(table, "purge", PurgeSettings, where)
+    place = own.where
+    guards = _guards(own.get("liftable_guards", list(LIFTABLE_GUARDS)), place)
+    found = PurgeSettings(**own.values(PurgeSettings), liftable_guards=guards)
     if found.request_timeout > LONGEST_REQUEST:
         raise SettingsError(
             f"{place}: 'request_timeout' is longer than a request can say",

@@ -37,13 +37,12 @@ from dashboard.settings.topics import (
 )
 from dashboard.settings.values import (
     MAY_BE_ZERO,
+    Section,
     check_keys,
     spark_conf,
     spark_conf_text,
     tables,
-    text,
 )
-from dashboard.settings.values import values as typed
 
 __all__ = [
     "LIFTABLE_GUARDS",
@@ -229,7 +228,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 def _build(
     values: dict[str, Any], where: str, source: Path | None, environ: Mapping[str, str]
 ) -> Settings:
-    changes = {"operator": _login_name(), **typed(Settings, values, where)}
+    changes = {"operator": _login_name(), **Section(where, values).values(Settings)}
     purge = purge_settings(values.get("purge", {}), where)
     found = Settings(
         **changes,
@@ -272,17 +271,16 @@ def _check_timeouts(found: Settings, where: str) -> None:
 def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
     known = (*sorted(client_properties.known_keys()), "client.config", *addresses.KEYS)
     clusters: dict[str, dict[str, str]] = {}
-    for name, properties in tables(table, "clusters", where):
-        place = f"{where}, [clusters.{name}]"
-        check_keys(properties, known, place)
-        texts = {key: text(value, key, place) for key, value in properties.items()}
+    for name, own in tables(table, "clusters", where):
+        check_keys(own.entries, known, own.where)
+        texts = {key: own.text(key) for key in own.entries}
         for key in addresses.KEYS:
             texts.pop(key, None)
         config = texts.pop("client.config", None)
         clusters[name] = {**(read_client_config(config) if config else {}), **texts}
         if "bootstrap.servers" not in clusters[name]:
             raise SettingsError(
-                f"{place}: no 'bootstrap.servers'",
+                f"{own.where}: no 'bootstrap.servers'",
                 'Add "bootstrap.servers" = "HOST:PORT".',
             )
     return clusters
@@ -291,22 +289,21 @@ def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
 def _metrics(table: Any, where: str) -> dict[str, dict[int, str]]:
     return {
         name: addresses.parse_sources(
-            str(properties[addresses.URLS]).split(","),
-            f"{where}, [clusters.{name}] {addresses.URLS}",
+            str(own.get(addresses.URLS)).split(","), f"{own.where} {addresses.URLS}"
         )
-        for name, properties in tables(table, "clusters", where)
-        if addresses.URLS in properties
+        for name, own in tables(table, "clusters", where)
+        if addresses.URLS in own
     }
 
 
 def _prometheus(table: Any, token: str | None, where: str) -> dict[str, PrometheusServer]:
     found = {
         name: addresses.parse_server(
-            {key: str(properties[key]) for key in addresses.KEYS if key in properties},
+            {key: str(own.get(key)) for key in addresses.KEYS if key in own},
             token or None,
-            f"{where}, [clusters.{name}]",
+            own.where,
         )
-        for name, properties in tables(table, "clusters", where)
+        for name, own in tables(table, "clusters", where)
     }
     return {name: server for name, server in found.items() if server is not None}
 

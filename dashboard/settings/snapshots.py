@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.values import MAY_BE_ZERO, section, values
+from dashboard.settings.values import MAY_BE_ZERO, section
 
 _NONE = timedelta(0)
 
@@ -28,12 +28,11 @@ class SnapshotSettings:
 
 def snapshot_settings(table: Any, where: str) -> SnapshotSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "snapshots", SnapshotSettings, where)
-    keep = SnapshotSettings(**values(SnapshotSettings, table, place))
-    _check_longer("keep_hourly_for", keep.keep_hourly_for, keep.keep_all_for, place)
-    _check_longer(
-        "keep_daily_for", keep.keep_daily_for, max(keep.keep_all_for, keep.keep_hourly_for), place
-    )
+    own = section(table, "snapshots", SnapshotSettings, where)
+    keep = SnapshotSettings(**own.values(SnapshotSettings))
+    _check_longer("keep_hourly_for", keep.keep_hourly_for, keep.keep_all_for, own.where)
+    finer = max(keep.keep_all_for, keep.keep_hourly_for)
+    _check_longer("keep_daily_for", keep.keep_daily_for, finer, own.where)
     return keep
 
 
