@@ -200,13 +200,13 @@ def _text(event: Mapping[str, Any]) -> str:
         return f"{at} {event['cluster']}: {who} {leader['pid']} on {leader['host']} leads"
     name = event["policy"] + (f"/{event['application']}" if event["application"] else "")
     run = f" (run {event['run_id']})" if event["run_id"] else ""
-    size = f", {at_once(event)}" if event["run_id"] else ""
+    bound = event.get("bytes_at_once"), event.get("bytes_at_once_high")
+    size = f", {at_once(*bound)}" if event["run_id"] else ""
     return f"{at} {name}: {event['state']}: {event['reason']}{size}{run}"
 
 
-def at_once(outcome: Mapping[str, Any]) -> str:
+def at_once(likely: int | None, most: int | None) -> str:
     """What a purge is predicted to free at once, over all replicas, and the most it may."""
-    likely, most = outcome["bytes_at_once"], outcome["bytes_at_once_high"]
     if likely is None:
         return "bytes not measured"
     bound = "no bound known" if most is None else f"at most {output.size(most)}"
