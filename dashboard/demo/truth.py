@@ -73,7 +73,7 @@ class TopicTruth:
         """Whether DeleteRecords is allowed: `cleanup.policy` contains delete."""
         return "delete" in self.config.get("cleanup.policy", "delete").split(",")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "topic": self.name,
             "story": self.story,

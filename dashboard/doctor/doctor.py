@@ -272,7 +272,7 @@ def rights_check(held: Sequence[Held], principal: str = rights.ANYBODY) -> Check
     return Check("rights", True, "all that an operator needs")
 
 
-def to_json(held: Sequence[Held] | None, principal: str = rights.ANYBODY) -> dict[str, Any]:
+def to_json(held: Sequence[Held] | None, principal: str = rights.ANYBODY) -> dict[str, object]:
     """`rights` and `features` of `doctor --json`; without a cluster `granted` is null."""
     known = held or [Held(right, None) for right in rights.RIGHTS]
     lost = dict(lost_features(known))
@@ -291,7 +291,7 @@ def to_json(held: Sequence[Held] | None, principal: str = rights.ANYBODY) -> dic
     }
 
 
-def _right_json(held: Held, principal: str) -> dict[str, Any]:
+def _right_json(held: Held, principal: str) -> dict[str, object]:
     right = held.right
     return {
         "operation": right.operation,

@@ -83,7 +83,7 @@ def _text(value: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     return in_lines([*lines, table, *([f"and {left} more"] if left else [])])
 
 
-def _line(row: dict[str, Any]) -> dict[str, Any]:
+def _line(row: dict[str, Any]) -> dict[str, object]:
     from dashboard.core.words import behind, plural
 
     records, start = row["lag_records"], row["log_start_lag"]

@@ -126,7 +126,7 @@ def _text(
     return in_paragraphs(parts)
 
 
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+def _cells(row: Mapping[str, Any]) -> dict[str, object]:
     on_disk = row["size_bytes"] if row["allocated_bytes"] is None else row["allocated_bytes"]
     until = f", again at {output.cell(row['check_at'])}" if row["check_at"] else ""
     return {
@@ -141,7 +141,7 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _disk(row: Mapping[str, Any]) -> dict[str, Any]:
+def _disk(row: Mapping[str, Any]) -> dict[str, object]:
     known = None not in (row["total_bytes"], row["usable_bytes"])
     used = row["total_bytes"] - row["usable_bytes"] if known else None
     sizes = {name: row[f"{name}_bytes"] for name in _PARTS}

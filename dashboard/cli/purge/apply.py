@@ -145,7 +145,7 @@ def _refused(args: argparse.Namespace, journal: Journal, plan: Plan, error: Refu
     return error.exit_code
 
 
-def _not_sent(partition: Any, error: RefusedError) -> dict[str, Any]:
+def _not_sent(partition: Any, error: RefusedError) -> dict[str, object]:
     guard = partition.guards[0].name if partition.guards else error.code
     return {
         "topic": partition.topic,

@@ -263,7 +263,7 @@ def _progress(moved: int, of: int) -> None:
     output.progress(f"moved {moved:,} of {of:,} entries")
 
 
-def _value(found: Archived, folder: Path, before: int, after: int) -> dict[str, Any]:
+def _value(found: Archived, folder: Path, before: int, after: int) -> dict[str, object]:
     return {
         "folder": str(folder.resolve()),
         "runs": found.runs,

@@ -89,7 +89,7 @@ class Diagnosis:
     def problem(self) -> bool:
         return self.kind in PROBLEMS
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The contract's keys of one row of `policies doctor`; times as RFC 3339."""
         body = asdict(self)
         for name in ("from_at", "to_at"):

@@ -68,7 +68,7 @@ class Simulation:
     points: tuple[tuple[datetime, int, int], ...] = ()
     notes: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As `policies check --json` prints it; times are RFC 3339."""
         return {
             "from": format_time(self.from_),
