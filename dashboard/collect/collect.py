@@ -340,9 +340,10 @@ def _note_errors(answers: Answers, configs: ConfigsAnswer, reading: _Reading) ->
     for log_dir in answers.sizes.log_dirs:
         if log_dir.error:
             reading.fail("log_dirs", f"broker {log_dir.broker_id} {log_dir.log_dir}", log_dir.error)
-    for broker_id, error in sorted(answers.metrics.errors.items() if answers.metrics else ()):
-        if error:
-            reading.fail("metrics", f"broker {broker_id}", error)
+    unread = answers.metrics.errors if answers.metrics else {}
+    for broker_id, why in sorted(unread.items()):
+        if why:
+            reading.fail("metrics", f"broker {broker_id}", why)
     for subject, error in sorted(configs.errors.items()):
         reading.fail("configs", subject, error)
     if answers.offsets is not None:

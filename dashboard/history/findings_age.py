@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import StoreError
