@@ -63,6 +63,12 @@ class SlowFollower:
     catch_up_seconds: float | None
     in_sync: bool | None
     observed_at: datetime | None
+    alive: bool | None = None
+    trend: str | None = None
+    lag_bytes: int | None = None
+    lag_seconds: float | None = None
+    log_start_lag: int | None = None
+    holds_low_watermark: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

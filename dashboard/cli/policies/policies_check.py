@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -70,16 +70,20 @@ def run(
                 for each, week in zip(found, weeks, strict=True)
             ],
         }
-        off = "; read_only is on" if read_only else ""
-        lines = [
-            f"{cluster.name}: {_service(known, site.now())}{off}",
-            *(_not_told(row) for row in waiting),
-            *(_undefined(state.name) for state in undefined),
-        ]
-        for each, week in zip(found, weeks, strict=True):
-            lines += ["", *_policy(each, week, cluster.name)]
-    output.emit(value, in_lines(lines), as_json=args.json)
+        first = f"{_service(known, site.now())}{'; read_only is on' if read_only else ''}"
+        others = [*(_not_told(row) for row in waiting), *(_undefined(s.name) for s in undefined)]
+        text = _text(cluster.name, [first, *others], zip(found, weeks, strict=True))
+    output.emit(value, text, as_json=args.json)
     return _exit_code(found)
+
+
+def _text(
+    name: str, service: Sequence[str], found: Iterable[tuple[Checked, Simulation | None]]
+) -> str:
+    lines = [f"{name}: {service[0]}", *service[1:]]
+    for checked, week in found:
+        lines += ["", *_policy(checked, week, name)]
+    return in_lines(lines)
 
 
 def _exit_code(found: Iterable[Checked]) -> int:
