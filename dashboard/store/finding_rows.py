@@ -16,12 +16,27 @@ class DiskRow:
     total_bytes: int | None
     usable_bytes: int | None
 
+    live_bytes: int | None = None
+    held_bytes: int | None = None
+    reclaimable_bytes: int | None = None
+    stray_bytes: int | None = None
+    orphan_bytes: int | None = None
+    delete_bytes: int | None = None
+    index_bytes: int | None = None
+    future_bytes: int | None = None
+    unexplained_bytes: int | None = None
+
+    @property
+    def used_bytes(self) -> int | None:
+        """What is in use of its disk, by whomever."""
+        known = self.total_bytes is not None and self.usable_bytes is not None
+        return (self.total_bytes or 0) - (self.usable_bytes or 0) if known else None
+
     @property
     def used_share(self) -> float | None:
-        """Of all that is on its disk; total - usable is in use."""
-        if not self.total_bytes or self.usable_bytes is None:
-            return None
-        return (self.total_bytes - self.usable_bytes) / self.total_bytes
+        """The same, of all that is on its disk."""
+        used = self.used_bytes
+        return None if used is None or not self.total_bytes else used / self.total_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,10 @@ class OrphanRow:
     kind: str
     size_bytes: int | None
     verdict: str
+    reason: str | None = None
+    allocated_bytes: int | None = None
+    newest_at: datetime | None = None
+    check_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

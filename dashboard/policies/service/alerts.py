@@ -9,7 +9,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -278,6 +278,11 @@ def refused(journal: Journal, cluster_id: str) -> list[Event]:
     return found
 
 
+_OF_A_STRAY = (
+    "broker_id", "log_dir", "directory", "topic", "partition", "kind", "size_bytes", "verdict",
+)  # fmt: skip
+
+
 def strays(orphans: Iterable[OrphanRow]) -> list[Event]:
     """`new-stray`: a folder on a broker's disk that no assignment explains; rows of `orphans`."""
     found = []
@@ -291,7 +296,7 @@ def strays(orphans: Iterable[OrphanRow]) -> list[Event]:
                 "new-stray",
                 f"{row.broker_id}:{row.log_dir}/{row.directory}",
                 f"{where} is an orphan ({row.kind}, {size}, {row.verdict})",
-                asdict(row),
+                {name: getattr(row, name) for name in _OF_A_STRAY},
             )
         )
     return found
