@@ -197,7 +197,7 @@ class LiveCluster:
 
     def sizes(self) -> Sizes:
         """The log dirs and sizes of every alive broker, as columns."""
-        from dashboard.cluster.protocol.log_dir_columns import read_sizes
+        from dashboard.cluster.protocol.offset_columns import read_sizes
 
         return read_sizes(self._connection)
 

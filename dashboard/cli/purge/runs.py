@@ -172,7 +172,7 @@ def add_restored_flag(parser: argparse.ArgumentParser) -> None:
 
 def accept_restored(args: argparse.Namespace) -> int:
     """Accept it, and tell what was cancelled. Raises as `accept` does, UsageError, ROLE_TOO_LOW."""
-    from dashboard.purge.upkeep.journal_restored import accept
+    from dashboard.purge.upkeep.journal_archive import accept
 
     names = ("verify", "as_archive", "export", "cluster", "archive", "older_than")
     others = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
