@@ -29,7 +29,9 @@ test: ## Every rule once, and lint beside the tests (some 8 minutes on two cores
 	@$(MAKE) --no-print-directory --jobs=2 tests lint
 
 # Side by side with lint, which is over when the first of them are; what make tells its own is not for theirs.
+# Collected once before: five processes that find no compiled tests would each rewrite the asserts of all of them.
 tests:
+	@env -u MAKEFLAGS -u MFLAGS $(BIN)/python -m pytest -m "not slow and not thorough" --collect-only -qq >/dev/null || true
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/python -m pytest -m "not slow and not thorough" $(SIDE_BY_SIDE)
 
 test-all: ## Everything: the slow extras, the broker tests on Kafka 3.9.2 and 4.4.0 too, and a bare Debian

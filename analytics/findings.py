@@ -143,6 +143,7 @@ def _who_reads(
         held=sums["held"],
         met=readers,
         unread=set(sums["unread"]["group_id"].to_pylist()),
+        complete=not work.snapshot.details.get("groups_incomplete"),
     )
 
 

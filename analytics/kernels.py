@@ -34,7 +34,6 @@ from analytics.readers import (
 from analytics.replicas import curves, disk_stock, disks, growth, points, trend_tables
 from analytics.replicas.trend_tables import microseconds
 from analytics.replicas.trends import Trends
-from dashboard.core.arrow import column
 from dashboard.estimate.curve_tables import ReplicaCurves, to_table
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import Standing, by_offset
@@ -142,7 +141,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     at = microseconds(work.snapshot)
     rates = traffic.traffic(counted, metrics, at)
     sums = {
-        "disks": disks.sums(read["replicas"], purge.free),
+        "disks": disks.sums(read["replicas"], purge.told_apart),
         "stock": disk_stock.sums(read["segments"], judged.orphans),
         "quality": quality.counts(read),
         "blockers": blockers.sums(view.made("holds"), purge.partitions),
@@ -205,12 +204,12 @@ def _drawn(view: BucketView, work: Work, judged: Judged) -> _Drawn:
 @dataclass(frozen=True)
 class _Purged:
     """`reclaimable.described` partitions, the `reclaimable` rows by target (the committed one
-    first), and the replicas of partitions that every known group has read that far.
+    first), and `disks.told_apart` of replicas.
     """
 
     partitions: pa.Table
     by_target: tuple[pa.Table, ...]
-    free: pa.Table
+    told_apart: pa.Table
 
 
 def _purged(
@@ -222,7 +221,8 @@ def _purged(
     found = partitions.partitions(
         rows, read["replicas"], topics=work.topics, groups=standing, windows=starts
     )
-    found, measured = curves.with_bytes(found, points.measured(drawn.replicas), drawn.curves)
+    measured = partitions.measurable(points.measured(drawn.replicas), work.topics)
+    found, measured = curves.with_bytes(found, measured, drawn.curves)
     known = partitions.described(found, work.topics, work.read["reassignments"])
     errors = groups.offset_errors(view, work.snapshot, read["group_offsets"]["error"], rows)
     by_target = tuple(
@@ -232,8 +232,7 @@ def _purged(
         )
         for target, prefix in (("committed", "committed"), ("high-watermark", "end"))
     )  # fmt: skip
-    free = measured.filter(disks.free(by_target[0]).take(column(measured, "at")))
-    return _Purged(known, by_target, free)
+    return _Purged(known, by_target, disks.told_apart(measured, by_target[0]))
 
 
 def _followers(work: Work, judged: Judged, drawn: _Drawn, metrics: pa.Table) -> pa.Table:

@@ -6,24 +6,26 @@ that are joined with each other then agree, while `lowwater watch` goes on colle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from analytics import past
-from dashboard.core.clock import utc_now
-from dashboard.core.errors import StoreError
+from dashboard.core.clock import parse_duration, utc_now
+from dashboard.core.errors import StoreError, UsageError
 from dashboard.settings import settings as settings_files
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_files import Kind, Manifest, spec_of
+from dashboard.store.snapshot_files import Kind, Manifest, spec_of, time_of
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 
 if TYPE_CHECKING:  # a JVM is started by the first DataFrame, not by looking at a repr
     from pyspark.sql import DataFrame, SparkSession
+
+
+Last = int | str | timedelta | None
 
 
 @dataclass
@@ -97,16 +99,16 @@ class Cluster:
         _check("snapshots", table)
         return self._read("snapshots", table, [self.snapshot.id])
 
-    def history(self, table: str, last: int | str | timedelta | None = None) -> DataFrame:
+    def history(self, table: str, last: Last = None) -> DataFrame:
         """A table of the kept snapshots, or of one analysis for each, up to the opened one.
 
         `last`: so many, or no older than a duration (`"24h"`); None: all. `taken_at` tells the
         rows of one from another's. Raises StoreError TABLE_UNKNOWN, UsageError.
         """
         if table in FINDING_TABLES:
-            return self._read("findings", table, past.analyses(self.store, self.snapshot, last))
+            return self._read("findings", table, kept_analyses(self.store, self.snapshot, last))
         _check("snapshots", table)
-        return self._read("snapshots", table, past.snapshots(self.store, self.snapshot, last))
+        return self._read("snapshots", table, kept_snapshots(self.store, self.snapshot, last))
 
     def analyze(self) -> Cluster:
         """Analyzes the opened snapshot; the cluster with its findings.
@@ -126,10 +128,9 @@ class Cluster:
         return replace(self, analysis=self.store.manifest("findings", done.analysis_id))
 
     def _read(self, kind: Kind, table: str, ids: list[str]) -> DataFrame:
-        from analytics.named import read_named
         from analytics.tables import Tables
 
-        return read_named(Tables(self.spark, self.store), kind, table, ids)
+        return Tables(self.spark, self.store).named(kind, table, ids)
 
     def __enter__(self) -> Cluster:
         return self
@@ -173,7 +174,7 @@ def open_cluster(
 
 
 def _pinned(store: ClusterStore, snapshot: str | None) -> tuple[Manifest, Manifest | None]:
-    analysis = past.newest_analysis(store, snapshot)
+    analysis = newest_analysis(store, snapshot)
     if snapshot is not None:
         return store.manifest("snapshots", snapshot), analysis
     with suppress(StoreError):  # analyses may have stopped long ago: their snapshot is not kept
@@ -214,3 +215,53 @@ def _age(age: timedelta) -> str:
         if seconds >= 2 * unit:
             return f"{seconds // unit} {name}"
     return f"{seconds} s"
+
+
+# Which of the kept snapshots and analyses a history reads, and which analysis is a snapshot's.
+
+
+def newest_analysis(cluster: ClusterStore, snapshot_id: str | None) -> Manifest | None:
+    """The newest analysis of a snapshot (None: the one that LATEST names); None without one."""
+    if snapshot_id is None:
+        shown = cluster.latest("findings")
+        return cluster.manifest("findings", shown) if shown else None
+    newest_first = _kept(cluster, reversed(cluster.ids("findings")))
+    return next((m for m in newest_first if m.details.get("snapshot_id") == snapshot_id), None)
+
+
+def kept_snapshots(cluster: ClusterStore, newest: Manifest, last: Last) -> list[str]:
+    """Ids of kept snapshots up to `newest`, oldest first. Raises UsageError for a wrong `last`."""
+    return _last([i for i in cluster.ids("snapshots") if i <= newest.id], newest, last)
+
+
+def kept_analyses(cluster: ClusterStore, newest: Manifest, last: Last) -> list[str]:
+    """Ids of the newest kept analysis of each snapshot up to `newest`, oldest first."""
+    kept = _kept(cluster, cluster.ids("findings"))
+    by_snapshot = {str(found.details["snapshot_id"]): found.id for found in kept}
+    chosen = _last(sorted(i for i in by_snapshot if i <= newest.id), newest, last)
+    return [by_snapshot[i] for i in chosen]
+
+
+def _kept(cluster: ClusterStore, ids: Iterable[str]) -> Iterator[Manifest]:
+    """Manifests of analyses, without those that were pruned since they were listed."""
+    for analysis_id in ids:
+        try:
+            yield cluster.manifest("findings", analysis_id)
+        except StoreError as error:
+            if error.code != "SNAPSHOT_NOT_FOUND":
+                raise
+
+
+def _last(ids: list[str], newest: Manifest, last: Last) -> list[str]:
+    if last is None:
+        return ids
+    if isinstance(last, int):
+        if last < 1:
+            raise UsageError(
+                f"last={last} is no number of snapshots",
+                'Give 1 or more, or a duration such as "24h".',
+            )
+        return ids[-last:]
+    age = parse_duration(last) if isinstance(last, str) else last
+    since = newest.taken_at - age
+    return [i for i in ids if (time_of(i) or datetime.min.replace(tzinfo=UTC)) >= since]

@@ -37,6 +37,22 @@ class Tables:
             return self.from_arrow(declared.empty_table())
         return self.spark.read.schema(from_arrow_schema(declared)).parquet(*paths)
 
+    def named(self, kind: Kind, table: str, ids: Sequence[str]) -> DataFrame:
+        """The same as people ask for it: `topic` stands where the store has `topic_no`.
+
+        Each snapshot numbers its topics anew, so the number says nothing outside of it. A number
+        without a name, as damage would leave it, keeps its rows with a null topic.
+        """
+        found = self.read(kind, table, ids)
+        columns = spec_of(kind, table).schema.names
+        if table == "topics" or "topic_no" not in columns:
+            return found
+        key = ["snapshot_id", "topic_no"]
+        names = self.read("snapshots", "topics", ids).select(*key, "topic")
+        return found.join(names, on=key, how="left").select(
+            *("topic" if name == "topic_no" else name for name in columns)
+        )
+
     def from_arrow(self, table: pa.Table) -> DataFrame:
         """A short table made on the driver as a DataFrame."""
         # A filter that keeps nothing leaves columns without a chunk, which pyspark cannot take,

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.ui.components import style
 from dashboard.ui.components.states import caught
-from dashboard.ui.session import context, routes, signing_in
+from dashboard.ui.session import access, context, routes
 
 _ICON = Path(__file__).parent / "ui" / "icon.svg"
 
@@ -19,7 +19,7 @@ def show_page() -> None:
     pages = [routes.page(name) for name in routes.TITLES]
     chosen = st.navigation(pages, position="top")
     style.apply()
-    if signing_in.admitted():
+    if access.admitted():
         context.entered(chosen.url_path)
         chosen.run()
 

@@ -16,13 +16,13 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import RunRow, Verification
 from dashboard.purge.upkeep import journal_export
 from dashboard.settings import read_only
-from dashboard.ui.audit import audit_runs
-from dashboard.ui.audit.timeline import KINDS, SHOWN, Line, entries_left_out, keep, lines
+from dashboard.ui import timeline
 from dashboard.ui.components import grid, markup, states
 from dashboard.ui.purge.runs import left_out, open_journal, past_runs
 from dashboard.ui.session import access, context
 from dashboard.ui.session.header import header
 from dashboard.ui.session.journal_memory import verify
+from dashboard.ui.timeline import KINDS, SHOWN, Line, entries_left_out, keep, lines
 from dashboard.views import formats
 
 
@@ -141,11 +141,11 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> Non
     state = _one(columns[2], "State of the run", {run.outcome for run in runs}, "state")
     run_id = _one(columns[3], "Run", {run.run_id for run in runs}, "run")
     kind = _one(columns[4], "Entry", {line.kind for line in found}, "kind")
-    topics = audit_runs.topics_by_run(found)
+    topics = timeline.topics_by_run(found)
     kept = [
         run
         for run in runs
-        if audit_runs.keep(
+        if timeline.keep_runs(
             run,
             topics.get(run.run_id, frozenset()),
             who=who,
@@ -156,7 +156,7 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> Non
     ]
     if runs:
         st.html(f'<div class="lw"><h2>{formats.plural(len(kept), "run")}</h2></div>')
-        audit_runs.table(kept, topics, utc_now())
+        timeline.runs_table(kept, topics, utc_now())
         if cut := left_out():
             st.caption(cut)
     in_state = {run.run_id for run in runs if run.outcome == state}

@@ -9,13 +9,12 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.words import duration, first_letter_up
+from dashboard.ui import lags
 from dashboard.ui.components import states, style
 from dashboard.ui.components.markup import text
-from dashboard.ui.followers import lag_heat, low_watermark, slow_table
-from dashboard.ui.reclaimable.filtering import one
-from dashboard.ui.session.context import Screen
+from dashboard.ui.components.picking import one
+from dashboard.ui.session.context import Screen, Tables
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.held_tables import Tables
 from dashboard.views import follower_rows, formats, lag_points
 from dashboard.views.follower_rows import Row, Wanted
 from dashboard.views.followers import SlowUnit, slow_units
@@ -40,12 +39,12 @@ def show() -> None:
     if not followers.num_rows:
         return
     wanted = choose(followers, slow)
-    heat = findings.derived("heat", lambda: lag_heat.heat(followers))
+    heat = findings.derived("heat", lambda: lags.heat(followers))
     # Many brokers need the whole width.
     narrow = len(heat.brokers) <= _BESIDE
     left, right = st.columns([6, 5], gap="medium") if narrow else (st.container(), st.container())
     with left:
-        st.html(lag_heat.heat_html(heat))
+        st.html(lags.heat_html(heat))
     with right:
         show_low_watermark(followers, wanted.topic)
     if slow.num_rows:
@@ -101,11 +100,11 @@ def choose(followers: pa.Table, slow: pa.Table) -> Wanted:
 
 def show_low_watermark(followers: pa.Table, topic: str | None) -> None:
     """Of the filtered topic, else of the one that is furthest back."""
-    shown = topic or low_watermark.topic_of(followers)
+    shown = topic or lags.topic_of(followers)
     if shown is None:
-        st.html(low_watermark.level_html(followers))
+        st.html(lags.level_html(followers))
         return
-    st.html(low_watermark.held_html(low_watermark.held(followers, shown), shown))
+    st.html(lags.held_html(lags.held(followers, shown), shown))
     if topic is None:
         st.caption("The furthest back of all topics; the filter above shows another one.")
 
@@ -115,13 +114,13 @@ def show_slow(screen: Screen, findings: Tables, kept: pa.Table) -> None:
     if not kept.num_rows:
         states.show("No slow follower passes the filters", "Clear one of them.")
         return
-    rows: Sequence[Row] = kept.slice(0, slow_table.SHOWN).to_pylist()
-    told = lag_points.points(findings.table("trends"), map(slow_table.replica, rows))
-    chosen = slow_table.show(rows, told)
+    rows: Sequence[Row] = kept.slice(0, lags.SLOW_SHOWN).to_pylist()
+    told = lag_points.points(findings.table("trends"), map(lags.replica, rows))
+    chosen = lags.select_slow(rows, told)
     rest = kept.num_rows - len(rows)
     if rest > 0:
         st.caption(f"The {len(rows)} furthest; {formats.number(rest)} more: filter to see them.")
-    show_chosen(screen, chosen, told.get(slow_table.replica(chosen), ()))
+    show_chosen(screen, chosen, told.get(lags.replica(chosen), ()))
 
 
 def show_chosen(screen: Screen, row: Row, told: Sequence[Point]) -> None:

@@ -11,9 +11,8 @@ import streamlit as st
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, facts_of, findings_of
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.loading import facts_of, findings_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD
 from dashboard.views.facts import known_total
@@ -90,21 +89,17 @@ def show_answers(group: str, rows: Sequence[Row], freed: int | None) -> None:
 
 def topics_html(rows: Sequence[Row], left: Mapping[str, int]) -> str:
     """A line per topic that it has an offset on."""
-    lines = "".join(
-        f"<tr><td>{text(row['topic'])}</td>"
-        f'<td class="n">{formats.number(left.get(row["topic"]))}</td>'
-        f'<td class="n">{markup.size(row["bytes_held_alone"])}</td>'
-        f'<td class="n">{markup.size(row["bytes_freed_if_waived"])}</td></tr>'
+    lines = (
+        (
+            text(row["topic"]),
+            formats.number(left.get(row["topic"])),
+            markup.size(row["bytes_held_alone"]),
+            markup.size(row["bytes_freed_if_waived"]),
+        )
         for row in rows
     )
-    heads = "".join(
-        f'<th class="n">{head}</th>'
-        for head in ("Unread records", "Holds back", "At once if waived")
-    )
-    return (
-        f'<div class="lw"><table class="lw-table"><thead><tr><th>Topic</th>{heads}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>"
-    )
+    heads = ("Topic", "Unread records", "Holds back", "At once if waived")
+    return f'<div class="lw">{markup.table(heads, lines, (1, 2, 3))}</div>'
 
 
 show()

@@ -11,15 +11,13 @@ from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
 from dashboard.orphans.missing import VERDICTS_FILE, missing_inventories, sweep_line
 from dashboard.safety.orphan_words import KINDS, VERDICTS, seen_once
+from dashboard.ui import orphan_bars, orphan_rows
 from dashboard.ui.components import states
-from dashboard.ui.orphans import orphan_bars, orphan_cards, orphan_rows, orphan_table, stocktaking
-from dashboard.ui.orphans import orphan_rows as export
-from dashboard.ui.orphans.orphan_rows import Row, Wanted
-from dashboard.ui.reclaimable.filtering import one
+from dashboard.ui.components.picking import one
+from dashboard.ui.orphan_rows import Row, Wanted
 from dashboard.ui.session import access
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, Tables
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.held_tables import Tables
 from dashboard.views import formats
 
 _UNCHOSEN = 4  # cards that show before a row is selected
@@ -47,7 +45,7 @@ def show() -> None:
     with left:
         st.html(orphan_bars.bars_html(orphan_bars.bars(disks, rows), screen.now))
     with right:
-        stocktaking.show(missing, hosts(screen))
+        orphan_bars.show_missing(missing, hosts(screen))
     if rows:
         show_rows(screen, rows, disks)
 
@@ -72,7 +70,7 @@ def show_sentence(screen: Screen, found: Tables, rows: Sequence[Row], once: int)
         )
         st.download_button(
             "CSV",
-            access.at_click(lambda: export.as_csv(rows)),
+            access.at_click(lambda: orphan_rows.as_csv(rows)),
             file_name=f"orphans-{screen.now:%Y%m%dT%H%M%SZ}.csv",
             mime="text/csv",
             key="orphans-csv",
@@ -133,13 +131,11 @@ def show_rows(screen: Screen, rows: Sequence[Row], disks: Sequence[Row]) -> None
     if not kept:
         states.show("No orphan passes the filters", "Widen them, or clear the folder's name.")
         return
-    chosen = orphan_table.show(kept)
+    chosen = orphan_rows.show_table(kept)
     if not chosen and len(kept) > _UNCHOSEN:
         st.caption("Select rows by the box at their left: their evidence shows below.")
-    lines = orphan_cards.lines_of(
-        disks, partial(sweep_line, connection=screen.cluster.connection())
-    )
-    orphan_cards.show(chosen or kept[:_UNCHOSEN], lines, screen.now)
+    lines = orphan_rows.lines_of(disks, partial(sweep_line, connection=screen.cluster.connection()))
+    orphan_rows.show_cards(chosen or kept[:_UNCHOSEN], lines, screen.now)
 
 
 show()

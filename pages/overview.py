@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import streamlit as st
 
+from dashboard.settings.price import Price
+from dashboard.ui import making_room, overview
 from dashboard.ui.components import markup, states, style
-from dashboard.ui.components.how import how_do_you_know
-from dashboard.ui.overview import disks, lists, making_room, treemap
+from dashboard.ui.components.glossary import term
+from dashboard.ui.components.states import how_do_you_know
 from dashboard.ui.purge import runs
 from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, facts_of, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.loading import facts_of, rows_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
 from dashboard.views.headline import Headline, headline
+from dashboard.views.next_steps import Kind, next_steps
+
+# By which guard Reclaimable shows the topics of a step.
+_GUARDS: Mapping[Kind, str] = {
+    "purge": "none", "declare": "readers-undeclared", "unread": "no-committed-offset",
+}  # fmt: skip
 
 
 def show() -> None:
@@ -27,21 +36,24 @@ def show() -> None:
     facts = facts_of(screen)
     disk = findings.table("disks")
     numbers = headline(facts, findings.table("blockers"), disk)
+    growth = findings.table("growth")
+    rooms = making_room.rooms(disk, growth)
+    making_room.alarm(rooms)
     show_sentence(screen, facts, numbers)
-    making_room.offer(screen, disk, findings.table("blockers"))
+    making_room.offer(screen, rooms, findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
     with left:
         away = {b["broker_id"]: b.get("error") or "no answer" for b in screen.missing_brokers}
-        growth = findings.table("growth")
-        st.html(disks.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
+        st.html(overview.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
         routes.link("growth", "What fills them, and what would change when they are full")
-        lists.blockers(screen)
+        overview.blockers(screen)
     with right:
+        show_next(screen, numbers)
         show_treemap(screen)
     left, right = st.columns([5, 6], gap="medium")
     with left:
-        lists.followers(screen)
-        lists.orphans(screen)
+        overview.followers(screen)
+        overview.orphans(screen)
     with right:
         runs.recent(screen)
 
@@ -53,7 +65,7 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
         return
     left, right = st.columns([7, 3], vertical_alignment="center")
     with left:
-        st.html(f'<div class="lw lw-sentence">{sentence(numbers)}</div>')
+        st.html(f'<div class="lw lw-sentence">{sentence(numbers, screen.price)}</div>')
         if numbers.orphan_bytes:
             routes.link("orphans", f"See the {formats.size(numbers.orphan_bytes)} in orphans")
     with right:
@@ -71,8 +83,8 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
                 declare_readers(screen, f"Declare readers for {count}", numbers.undeclared_topics)
 
 
-def sentence(numbers: Headline) -> str:
-    """The headline as HTML; exact bytes on hover."""
+def sentence(numbers: Headline, price: Price | None = None) -> str:
+    """The headline as HTML; exact bytes on hover. `price` tells what those bytes cost."""
     if numbers.consumed_bytes is None:
         return (
             "How many bytes can be given back is <b>unknown</b>: no replica's size could be read. "
@@ -83,24 +95,26 @@ def sentence(numbers: Headline) -> str:
     consumed = markup.strong(markup.size(numbers.consumed_bytes), RECLAIMABLE)
     declared = markup.strong(markup.size(numbers.declared_bytes), RECLAIMABLE)
     said = (
-        f"{consumed} are consumed by every known group, {declared} of it in topics whose readers "
-        "are declared."
+        f"{consumed} are consumed by every known group, {declared} of it in topics whose "
+        f"{term('readers are declared', 'declared readers')}."
     )
     if numbers.waive_group:
         more = markup.strong(markup.size(numbers.waive_bytes), HELD)
         named = f"<b>{markup.text(numbers.waive_group)}</b>"
-        said += f" {more} more would leave at once if {named} were waived."
+        said += f" {more} more would leave at once if {named} were {term('waived', 'waiver')}."
     if numbers.orphan_bytes:
         said += f" {markup.strong(markup.size(numbers.orphan_bytes), ORPHAN)} in orphans."
-    once = markup.size(numbers.at_once_bytes)
+    once = f"{markup.size(numbers.at_once_bytes)} leave {term('at once', 'freed at once')}"
     more = ""
     if numbers.unmeasured:
         count = formats.plural(numbers.unmeasured, "partition")
         more = f" {count} more could not be measured and are not in it."
+    if price and (cost := price.a_month(numbers.consumed_bytes)):
+        more += f" To keep what is consumed costs about {markup.text(cost)}."
     if numbers.guarded:
         more += f"<br>{markup.text(numbers.guards_said)}."
     return (
-        f"{said}<br><small>{once} leave at once, in whole segments; the rest as active segments "
+        f"{said}<br><small>{once}, in whole segments; the rest as active segments "
         f"roll. All replicas together.{more}</small>"
     )
 
@@ -115,6 +129,20 @@ def show_nothing(screen: Screen, numbers: Headline) -> None:
     )
 
 
+def show_next(screen: Screen, numbers: Headline) -> None:
+    """What to do next, each line a link to where it is done."""
+    steps = next_steps(numbers, rows_of(screen))
+    if not steps:
+        return
+    st.html('<div class="lw"><h2>What to do next</h2></div>')
+    for at, step in enumerate(steps, 1):
+        label = f"{at}. {markup.plain(step.said)}"
+        if step.kind == "group":
+            routes.link("group", label, name=step.names[0])
+        else:
+            routes.link("reclaimable", label, guard=_GUARDS[step.kind])
+
+
 def show_treemap(screen: Screen) -> None:
     """Topics by bytes on disk; a click leads to the topic's page."""
     st.html(
@@ -122,13 +150,13 @@ def show_treemap(screen: Screen) -> None:
         "click one to see what holds the rest</small></h2></div>"
     )
     rows = rows_of(screen)
-    if rows and not treemap.shown_topics(rows):
+    if rows and not overview.shown_topics(rows):
         st.caption("Sizes of topics are unknown: no replica's size could be read.")
         return
     # A fresh key per visit: a tile that stays selected would lead away again on return.
     visit = st.session_state.setdefault("lw-treemap-visit", 0)
     event = st.echarts_chart(
-        treemap.option(rows, dark=style.dark()),
+        overview.treemap(rows, dark=style.dark()),
         height=340,
         key=f"treemap-{visit}",
         on_select="rerun",
@@ -137,7 +165,7 @@ def show_treemap(screen: Screen) -> None:
     chosen = [i for group in event.selection.selected for i in group["data_indices"]]
     if chosen:
         st.session_state["lw-treemap-visit"] = visit + 1
-        shown = treemap.shown_topics(rows)
+        shown = overview.shown_topics(rows)
         if chosen[0] < len(shown):
             routes.go("topic", name=shown[chosen[0]].topic)
         routes.go("reclaimable")

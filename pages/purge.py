@@ -12,10 +12,9 @@ from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
-from dashboard.ui.purge import approvals, confirming, drafting, plan_view, refining, run_view, runs
-from dashboard.ui.purge.choosing_target import choose_target
-from dashboard.ui.purge.drafting import Draft, Request
-from dashboard.ui.purge.mode_choice import choose_mode
+from dashboard.ui.purge import confirming, drafting, plan_view, run_view, runs
+from dashboard.ui.purge.confirming import choose_mode
+from dashboard.ui.purge.drafting import Draft, Request, choose_target
 from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, context, routes
 from dashboard.ui.session.context import Screen
@@ -37,10 +36,10 @@ def show() -> None:
         return
     if request_id := routes.param("request"):
         st.query_params["request"] = request_id
-        approvals.show(request_id)
+        confirming.show(request_id)
         return
     states.notes(screen)
-    approvals.waiting(screen)
+    confirming.waiting(screen)
     screen.snapshot.read("topics", "partitions")
     if screen.findings:
         screen.findings.read("holds")
@@ -61,7 +60,7 @@ def show() -> None:
         left = formats.duration(draft.plan.expires_at - utc_now())
         step(2, "Preview", f"plan {draft.plan.plan_id}, read from the cluster, valid for {left}")
         plan_view.show(draft.plan)
-        refining.offer(screen, request, draft)
+        drafting.offer(screen, request, draft)
     if why := nothing_to_purge(draft.plan):
         states.show("Nothing of it can be purged", *why)
         return

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from dashboard.ui import quality
 from dashboard.ui.components import grid, states
-from dashboard.ui.quality import estimators, wait_table
 from dashboard.ui.session import context
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, Tables
 from dashboard.ui.session.header import header
-from dashboard.ui.session.held_tables import Tables
 from dashboard.views import formats
 
 
@@ -23,8 +22,8 @@ def show() -> None:
         states.no_analysis(screen)
     else:
         show_completeness(screen, screen.findings)
-    estimators.show(screen)
-    wait_table.show(screen)
+    quality.show_estimators(screen)
+    quality.show_waits(screen)
 
 
 def show_completeness(screen: Screen, findings: Tables) -> None:

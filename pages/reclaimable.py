@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.settings.price import Price
+from dashboard.ui import reclaimable
 from dashboard.ui.components import markup, states
-from dashboard.ui.components.how import how_do_you_know
-from dashboard.ui.growth import idle_table
+from dashboard.ui.components.states import how_do_you_know
+from dashboard.ui.growth import advice
 from dashboard.ui.purge.declare import declare_readers
-from dashboard.ui.reclaimable import strips, topic_table, waiving
-from dashboard.ui.reclaimable.filtering import choose_filters
+from dashboard.ui.reclaimable import choose_filters
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, findings_of, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.loading import findings_of, rows_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD, RECLAIMABLE
 from dashboard.views.facts import by_guard, guarded_said, known_total
@@ -34,23 +34,23 @@ def show() -> None:
     main, side = st.columns([4, 1.1], gap="medium")
     kept = [row for row in rows_of(screen) if filters.keep(row)]
     with side:
-        waived = waiving.choose(screen, [row.topic for row in kept])
-    facts = waiving.redrawn(screen, waived)
+        waived = reclaimable.choose(screen, [row.topic for row in kept])
+    facts = reclaimable.redrawn(screen, waived)
     # What was shown stays, in its order: a row that moved would be another one under the mouse.
     drawn = {row.topic: row for row in topic_rows(facts)} if waived else {}
     rows = [drawn.get(row.topic, row) for row in kept]
     with main:
-        show_totals(of_topics(facts, rows), rows, kept, waived)
+        show_totals(of_topics(facts, rows), rows, kept, waived, screen.price)
         if rows:
-            growth = topic_table.growth_of(findings.table("growth"))
-            chosen = topic_table.show(rows, growth, key="topics-table")
+            growth = reclaimable.growth_of(findings.table("growth"))
+            chosen = reclaimable.show(rows, growth, key="topics-table")
             show_actions(screen, of_topics(facts, rows), rows, chosen, waived)
         else:
             states.show("No topic passes the filters", "Widen them, or clear the topic's name.")
             chosen = []
     if chosen:
         show_partitions(screen, facts, chosen, waived)
-    idle_table.show(screen)
+    advice.show_idle(screen)
 
 
 def of_topics(facts: pa.Table, rows: Sequence[TopicRow]) -> pa.Table:
@@ -64,8 +64,9 @@ def show_totals(
     rows: Sequence[TopicRow],
     before: Sequence[TopicRow],
     waived: Sequence[str],
+    price: Price | None,
 ) -> None:
-    """The totals of the rows that pass the filters."""
+    """The totals of the rows that pass the filters, and what they cost where a price is set."""
     if rows and all(row.size_bytes is None for row in rows):
         st.html(
             f'<div class="lw"><b>{formats.plural(len(rows), "topic")}</b>: how many bytes they '
@@ -87,6 +88,8 @@ def show_totals(
             f" <b>+{markup.size(now - was)}</b> if {names} were waived, {markup.size(once)} of it "
             "at once."
         )
+    if price:
+        said += f" To keep what is consumed costs about {markup.text(price.a_month(now))}."
     if held := by_guard(facts):
         bytes_held = known_total(facts, "bytes_likely", "guarded")
         said += f"<br>{markup.text(guarded_said(bytes_held, held))}."
@@ -135,7 +138,7 @@ def show_partitions(
         st.html(f'<div class="lw"><h2>Partitions of {markup.text(topic)}</h2></div>')
     with st.container(horizontal=True):
         routes.link("topic", f"Everything about {markup.plain(topic)}", name=topic)
-    st.html(strips.topic_html(facts, findings_of(screen).table("holds"), topic, waived))
+    st.html(reclaimable.topic_html(facts, findings_of(screen).table("holds"), topic, waived))
 
 
 show()

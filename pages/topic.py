@@ -9,16 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.settings.price import Price
+from dashboard.ui import lags, reclaimable, topic
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
-from dashboard.ui.followers import low_watermark
 from dashboard.ui.purge import runs
-from dashboard.ui.reclaimable import strips
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.ui.session.loading import facts_of, findings_of, rows_of
-from dashboard.ui.topic import answers, over_time
 from dashboard.views import days_to_full, formats
 from dashboard.views.colours import HELD, RECLAIMABLE
 from dashboard.views.topic_rows import TopicRow
@@ -41,30 +39,31 @@ def show() -> None:
             "Find one by the box in the header.",
         )
         return
-    st.html(f'<div class="lw lw-sentence">{sentence(row)}</div>')
+    st.html(f'<div class="lw lw-sentence">{sentence(row, screen.price)}</div>')
     main, side = st.columns([4, 1.6], gap="medium")
     with main:
-        over_time.show(screen, name)
-        st.html(strips.topic_html(facts_of(screen), findings.table("holds"), name))
+        topic.show_line(screen, name)
+        st.html(reclaimable.topic_html(facts_of(screen), findings.table("holds"), name))
         st.html(places_html(screen, name) + configs_html(screen, name))
     blockers = blockers_of(screen, name)
     with side:
-        answers.show(screen, row, blockers)
+        topic.show_answers(screen, row, blockers)
         show_groups(blockers)
         show_followers(screen, name)
         show_purges(screen, name)
 
 
-def sentence(row: TopicRow) -> str:
-    """On disk, consumed, held back, by whom."""
+def sentence(row: TopicRow, price: Price | None = None) -> str:
+    """On disk, consumed, held back, by whom; what it costs where a price is set."""
     owner = f"readers declared by {text(row.owner)}" if row.owner else "readers not declared"
+    cost = f" It costs about {text(price.a_month(row.size_bytes))}." if price else ""
     return (
         f"<strong>{text(row.topic)}</strong> has {markup.size(row.size_bytes)} on disk in "
         f"{formats.plural(row.partitions, 'partition')}: "
         f"{markup.strong(markup.size(row.reclaimable_bytes), RECLAIMABLE)} consumed by every known "
         f"group, {markup.size(row.at_once_bytes)} of it would leave at once; "
         f"{markup.strong(markup.size(row.held_bytes), HELD)} held back.<br><small>{owner}; all "
-        "replicas together.</small>"
+        f"replicas together.{cost}</small>"
     )
 
 
@@ -91,17 +90,17 @@ def places_html(screen: Screen, topic: str) -> str:
     growth = findings_of(screen).table("growth")
     disks = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
     here = growth.filter(pc.fill_null(pc.equal(growth["topic"], topic), False)).to_pylist()
-    rows = "".join(
-        f"<tr><td>broker {row['broker_id']} · {text(row['log_dir'])}</td>"
-        f'<td class="n">{_rate(row["growth_per_hour"])}</td>'
-        f"<td>{text(days_to_full.said(disks.get((row['broker_id'], row['log_dir']))))}</td></tr>"
+    rows = [
+        (
+            f"broker {row['broker_id']} · {text(row['log_dir'])}",
+            _rate(row["growth_per_hour"]),
+            text(days_to_full.said(disks.get((row["broker_id"], row["log_dir"])))),
+        )
         for row in sorted(here, key=lambda r: (r["broker_id"] or 0, r["log_dir"] or ""))
         if row["log_dir"] is not None
-    )
-    if not rows:
-        return ""
-    heads = '<th>Log dir</th><th class="n">It grows by an hour</th><th>The disk</th>'
-    return _table("Where it lies", heads, rows)
+    ]
+    heads = ("Log dir", "It grows by an hour", "The disk")
+    return _table("Where it lies", heads, rows, (1,))
 
 
 def _rate(size_bytes: int | None) -> str:
@@ -112,20 +111,19 @@ def configs_html(screen: Screen, topic: str) -> str:
     """Its settings as the snapshot has them."""
     table = screen.snapshot.table("configs")
     of = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
-    rows = "".join(
-        f"<tr><td>{text(row['key'])}</td><td>{text(row['value'])}</td>"
-        f"<td>{text(row['source'] or '')}</td></tr>"
+    rows = [
+        (text(row["key"]), text(row["value"]), text(row["source"] or ""))
         for row in table.filter(of).sort_by("key").to_pylist()
-    )
-    heads = "<th>Setting</th><th>Value</th><th>Source</th>"
-    return _table("Settings", heads, rows) if rows else ""
+    ]
+    return _table("Settings", ("Setting", "Value", "Source"), rows)
 
 
-def _table(title: str, heads: str, rows: str) -> str:
-    return (
-        f'<div class="lw"><h2>{title}</h2><table class="lw-table"><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+def _table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
+) -> str:
+    if not rows:
+        return ""
+    return f'<div class="lw"><h2>{title}</h2>{markup.table(heads, rows, numbers)}</div>'
 
 
 def show_followers(screen: Screen, topic: str) -> None:
@@ -133,7 +131,7 @@ def show_followers(screen: Screen, topic: str) -> None:
     if "slow_followers" not in findings_of(screen).manifest.tables:
         return
     followers: pa.Table = findings_of(screen).table("slow_followers")
-    st.html(low_watermark.held_html(low_watermark.held(followers, topic), topic))
+    st.html(lags.held_html(lags.held(followers, topic), topic))
 
 
 def show_purges(screen: Screen, topic: str) -> None:

@@ -26,6 +26,12 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/spark/test_in_buckets.py::"
         "test_findings_are_equal_in_any_number_of_buckets[buckets0]",
         "tests/spark/test_in_buckets.py::test_so_are_those_of_topics_made_anew",
+        "tests/e2e/test_links_in_browser.py::"
+        "test_a_link_is_underlined_and_has_a_focus_mark[dark]",
+        "tests/e2e/test_links_in_browser.py::test_newer_data_does_not_close_an_open_report",
+        "tests/e2e/test_links_in_browser.py::test_show_newer_data_does_not_move_the_page",
+        "tests/simulation/test_simulation.py::"
+        "test_no_fault_loses_a_wanted_record_or_makes_a_run_tell_an_untruth[50]",
         "tests/spark/test_curves.py::test_a_full_analysis_gives_the_tables_that_were_carried_on",
     ),
     "the simulation plays it": (
@@ -87,6 +93,10 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/spark/test_orphans.py::"
         "test_describe_log_dirs_alone_shows_orphans_without_an_inventory",
         "tests/spark/test_orphans.py::test_the_same_old_scan_is_no_second_look",
+        "tests/spark/test_orphans.py::"
+        "test_what_a_living_partition_is_past_reaches_the_verdict_of_its_folder",
+        "tests/brokers/test_streams_groups.py::"
+        "test_tables_are_whole_after_a_purge_and_a_start_without_state",
     ),
     "tests of the pages hold it without a browser": (
         "tests/e2e/test_declaring_in_browser.py",

@@ -37,12 +37,12 @@ def idle_topics(
     `incomplete`: why the list of groups may lack one. `bytes_out`: topic and bytes_out_per_hour,
     what clients (not followers) fetched, null where it was not measured; None: nobody measured it.
     """
-    written = sums["last_writes"].to_pylist()
-    ends = {row["topic"]: row for row in written if _is_quiet(row, taken_at)}
+    written = sums["last_writes"].filter(_is_quiet(taken_at)).to_pylist()
+    ends = {row["topic"]: row for row in written}
     quiet = pc.field("topic").isin(pa.array(ends, pa.string()))
     own = {name: sums[name].filter(quiet) for name in ("wanted", "blockers", "held")}
     facts = _facts(own, who, incomplete, bytes_out)
-    known = {row["topic"]: row for row in topics.to_pylist() if row["topic"] in ends}
+    known = {row["topic"]: row for row in topics.filter(quiet).to_pylist()}
     rows = [_row(ends[name], topic, facts, taken_at) for name, topic in sorted(known.items())]
     return pa.Table.from_pylist([asdict(row.judged(days)) for row in rows], schema=_SCHEMA)
 
@@ -89,9 +89,10 @@ def _facts(
     )
 
 
-def _is_quiet(row: Mapping[str, Any], taken_at: datetime) -> bool:
-    """Whether no log end is known to have moved in the last day; sums of a topic."""
-    return row["moved_at"] is None or row["moved_at"] <= taken_at - _QUIET
+def _is_quiet(taken_at: datetime) -> pc.Expression:
+    """Whether no log end is known to have moved in the last day; of sums of topics."""
+    moved_at, then = pc.field("moved_at"), pa.scalar(taken_at - _QUIET, pa.timestamp("us", "UTC"))
+    return moved_at.is_null() | (moved_at <= then)
 
 
 def _row(

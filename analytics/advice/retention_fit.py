@@ -39,15 +39,16 @@ def retention_fit(
     null where no rate is known.
     """
     found = sums["reader_lags"]
+    # Mostly few topics are declared, and a row of each other one would be made for nothing.
+    judged_ones = pc.field("topic").isin(found["topic"].unique())
     lags = found.filter(found["guard"].is_null()).to_pylist()
     guards: dict[str, list[str]] = {}
     for row in found.filter(found["guard"].is_valid()).to_pylist():
         guards.setdefault(row["topic"], []).append(row["guard"])
-    named = {row["topic"]: row for row in topics.to_pylist()}
-    gone = _gone(sums["held"], taken_at)
-    sizes = _by_topic(sums["last_writes"])
-    rates = _by_topic(growth.filter(pc.and_(growth["topic"].is_valid(),
-                                            growth["broker_id"].is_null())))  # fmt: skip
+    named = _by_topic(topics.filter(judged_ones))
+    gone = _gone(sums["held"].filter(judged_ones), taken_at)
+    sizes = _by_topic(sums["last_writes"].filter(judged_ones))
+    rates = _by_topic(growth.filter(judged_ones & pc.field("broker_id").is_null()))
     rows = []
     for lag in sorted(lags, key=lambda row: str(row["topic"])):
         topic = named[lag["topic"]]

@@ -121,7 +121,7 @@ _STAMP = ("snapshot_id", "taken_at")
 _CARRIED = (
     "broker_id", "log_dir", "directory", "topic", "partition", "topic_id", "kind", "size_bytes",
     "index_bytes", "allocated_bytes", "newest_at", "first_seen_at", "last_seen_at",
-    "snapshots_seen", "log_end_offset",
+    "snapshots_seen", "log_end_offset", "scanned_at",
 )  # fmt: skip
 
 
@@ -171,6 +171,8 @@ def _facts(
         log_bytes=row["size_bytes"],
         log_end_offset=row["log_end_offset"],
         living=_living(row, today, settings),
+        # A checkpoint's listing is of another folder; of two log dirs `is_suspect` chose this one.
+        hosted=bool(today and today["listed"] and row["folder"] in ("live", "future")),
     )
 
 
@@ -217,7 +219,8 @@ class Facts:
     None: there is none. `share`: the larger of its broker's shares of folders and of bytes that
     are orphans, 0 to 1. `retention`: the broker's default; negative: records are kept for ever.
     `log_bytes` and `log_end_offset`: what its records take, and the offset after the last one.
-    `living`: the partition that has its topic id today; None: there is none.
+    `living`: the partition that has its topic id today; None: there is none. `hosted`: its broker
+    lists it as a replica of its own.
     """
 
     kind: str
@@ -236,6 +239,7 @@ class Facts:
     log_bytes: int | None = None
     log_end_offset: int | None = None
     living: Living | None = None
+    hosted: bool = False
 
 
 def verdict(
@@ -276,6 +280,11 @@ def _never(facts: Facts, most_share: float, wanted: Kept | None) -> Verdict | No
         reason = "its broker, or that log dir of it, did not answer: nobody can say what it needs"
     elif facts.assigned:
         reason = "the cluster assigns this topic id and partition to this broker"
+    elif facts.hosted:
+        reason = (
+            "its broker has loaded it and lists it as a replica of its own: nothing may take it "
+            "from under a running broker. One with stray detection names it -stray when it restarts"
+        )
     elif facts.same_name in ("under-replicated", "offline"):
         reason = f"the partition of the same name is {facts.same_name}: this may be its last copy"
     elif facts.share is None:

@@ -344,7 +344,7 @@ def kind_of(row: Row) -> str:
         return _BY_NAME[row["folder"]]
     if row["recreated"]:
         return RECREATED_TOPIC
-    if row["folder"] == "stray":
+    if row["folder"] == "stray" and (row["assigned"] or not row["has_topic"]):
         return STRAY
     if row["assigned"]:
         return TWO_LOG_DIRS

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from dashboard.core.arrow import column, looked_up, places
 from dashboard.domain.model import is_telling
+from dashboard.history import met_readers
 from dashboard.history.met_readers import Met
-from dashboard.safety.readers import GROUPS, Readers, readers
+from dashboard.safety.readers import GROUPS, Readers, readers, without_offset
 from dashboard.safety.standing import COMMITS
 from dashboard.store.snapshot_clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
@@ -29,13 +30,17 @@ def who_reads(
     held: pa.Table,
     met: Met,
     unread: Collection[str],
+    complete: bool,
 ) -> Readers:
     """Who may read which topic, by the snapshot's `groups` and their offsets.
 
     `offsets`: topic_no and group_id of `of_telling`; `streams` are groups that were Kafka Streams
     applications, `held` (topic, group_id) where offsets are held, `met` as `met_readers` has them;
-    `unread` are groups of which some offset could not be read.
+    `unread` are groups of which some offset could not be read; `complete`: all were listed, and
+    their offsets told.
     """
+    placed = {*column(held, "group_id").to_pylist(), *met_readers.placed(met)}
+    ids = (column(groups, name).to_pylist() for name in ("group_id", "members"))
     number = looked_up(column(held, "topic"), column(topics, "topic"), column(topics, "topic_no"))
     commits = pa.table({"topic_no": number, "group_id": held["group_id"]})
     return readers(
@@ -46,6 +51,7 @@ def who_reads(
         commits=commits.filter(number.is_valid()),
         met=met,
         unread=unread,
+        unplaced=without_offset(zip(*ids, strict=True), placed) if complete else (),
     )
 
 

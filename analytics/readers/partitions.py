@@ -183,6 +183,16 @@ _COLUMNS = [
 ]
 
 
+def measurable(replicas: pa.Table, topics: pa.Table) -> pa.Table:
+    """The `replicas` (topic) of topics without remote storage; `topics`: `topics.known`.
+
+    Of the others a size is that of local segments alone, and a log start that of all the log: what
+    lies below an offset on the disk neither tells (KIP-405).
+    """
+    remote = column(topics.filter(topics["remote_storage"]), "topic")
+    return replicas.filter(pc.invert(pc.is_in(replicas["topic"], value_set=remote)))
+
+
 def described(partitions: pa.Table, topics: pa.Table, reassignments: pa.Table) -> pa.Table:
     """`freed.with_bytes` partitions with the facts of their topics, and adding and removing (null
     where no reassignment is under way).
@@ -213,8 +223,9 @@ def reclaimable(
     on which `groups` stand and `offset_errors` (row, why) are.
 
     `sums` is that target's prefix in `partitions`. Bytes are null where the target or every
-    replica's size is unknown. `held_bytes` lie above the committed target and are held by
-    `held_by`, the group that is furthest behind; the same on every target's rows.
+    replica's size is unknown, or the topic has remote storage. `held_bytes` lie above the committed
+    target and are held by `held_by`, the group that is furthest behind; the same on every target's
+    rows.
     """
     named = {f"{sums}_target": "target_offset", f"{sums}_problem": "target_problem"}
     named |= {f"{sums}_{b}": f"bytes_{b}" for b in _BYTES}
@@ -245,7 +256,7 @@ def _method(rows: pa.Table, method: pa.ChunkedArray) -> pa.ChunkedArray:
         pc.and_(unknown, rows["high_watermark"].is_null()),
         pc.and_(unknown, pc.equal(pc.list_value_length(rows["positions"]), 0)),
         unknown,
-        pc.equal(answered, 0),
+        pc.or_(pc.equal(answered, 0), rows["remote_storage"]),
         pc.less(answered, expected),
     )
     return pc.case_when(

@@ -288,6 +288,7 @@ def with_bytes(
     at = pc.index_in(_where(replicas), value_set=_where(partitions))
     replicas = replicas.filter(at.is_valid()).append_column("at", at.drop_null())
     row = integers(replicas["at"], 0)
+    curves = _of_these(curves, replicas)
     sums = {}
     for name in TARGETS:
         target = column(partitions, f"{name}_target").take(pa.array(row))
@@ -308,6 +309,15 @@ def with_bytes(
     for name, values in sums.items():
         partitions = partitions.append_column(name, values)
     return partitions, replicas
+
+
+def _of_these(found: ReplicaCurves, replicas: pa.Table) -> ReplicaCurves:
+    """The curves of these replicas alone."""
+    there = matched(found.places, replicas) >= 0
+    if there.all():
+        return found
+    rows = np.flatnonzero(there)
+    return ReplicaCurves(found.places.take(pa.array(rows)), found.curves.of(rows))
 
 
 def _where(table: pa.Table) -> pa.Array:

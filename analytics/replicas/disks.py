@@ -15,30 +15,36 @@ from dashboard.store.tables import FINDING_TABLES
 
 _LOG_DIR = ["broker_id", "log_dir"]
 _Key = tuple[int, str]
-_SUMS = ("size_bytes", "future_bytes", "committed_at_once", "held_bytes")
+_TOLD_APART = ("committed_at_once", "held_bytes", "guarded_bytes")
+_SUMS = ("size_bytes", "future_bytes", *_TOLD_APART)
 # These bytes are consumed by every known group; whether others read them is shown beside it.
 _ONLY_UNDECLARED = pa.array(["readers-undeclared"])
 
 
-def free(committed: pa.Table) -> pa.Array:
-    """Whether every known group has consumed a partition up to its committed target.
-
-    `committed` are the `reclaimable` rows of that target.
+def told_apart(replicas: pa.Table, committed: pa.Table) -> pa.Table:
+    """broker_id, log_dir and the bytes of `replicas` (of `curves.with_bytes`): where every known
+    group has consumed the partition up to its committed target, committed_at_once and held_bytes;
+    elsewhere guarded_bytes, all that it holds. `committed` are `reclaimable` rows of that target.
     """
+    own = _free(committed).take(column(replicas, "at"))
+    bytes_of = {name: pc.if_else(own, replicas[name], None) for name in _TOLD_APART[:2]}
+    bytes_of["guarded_bytes"] = pc.if_else(own, None, replicas["size_bytes"])
+    return pa.table({name: replicas[name] for name in _LOG_DIR} | bytes_of)
+
+
+def _free(committed: pa.Table) -> pa.Array:
     at, guards = unfolded(column(committed, "guards"))
     blocked = pc.unique(at.filter(pc.invert(pc.is_in(field(guards, "name"), _ONLY_UNDECLARED))))
     return pc.invert(pc.is_in(pa.array(np.arange(committed.num_rows)), blocked))
 
 
-def sums(replicas: pa.Table, free: pa.Table) -> pa.Table:
+def sums(replicas: pa.Table, told_apart: pa.Table) -> pa.Table:
     """broker_id, log_dir and bytes there: size_bytes of all `replicas` of a snapshot, future_bytes
-    of those that are future copies; committed_at_once and held_bytes of the replicas of `free`
-    partitions, as `freed.with_bytes` has them. Sums of parts may be summed again.
+    of those that are future copies, and what is `told_apart`. Sums of parts may be summed again.
     """
     future = pc.if_else(pc.fill_null(replicas["is_future"], False), replicas["size_bytes"], None)
     everything = replicas.select([*_LOG_DIR, "size_bytes"]).append_column("future_bytes", future)
-    measured = free.select([*_LOG_DIR, "committed_at_once", "held_bytes"])
-    return summed(pa.concat_tables([everything, measured], promote_options="default"))
+    return summed(pa.concat_tables([everything, told_apart], promote_options="default"))
 
 
 def summed(rows: pa.Table) -> pa.Table:
@@ -57,7 +63,8 @@ def disks(
     `scans` says when a log dir was taken stock of.
 
     reclaimable_bytes: whole segments below their committed target; held_bytes: above it;
-    live_bytes: every other replica byte, needed or unknown. The parts of `stock` are null without
+    live_bytes: every other replica byte, needed or unknown; guarded_bytes: those of them that are
+    of partitions with a guard, consumed or not. The parts of `stock` are null without
     an inventory (but orphans that DescribeLogDirs lists). unexplained_bytes = total - usable - all
     of these: other programs' files (all that shares the disk), and what only an inventory would
     show. It is `inferred`; where it is negative (read at different moments) it is 0, `measured`
@@ -75,6 +82,7 @@ def disks(
 
 
 _STAMP = ["snapshot_id", "taken_at"]
+_OF_LIVE = "guarded_bytes"
 _INVENTORIED = ("stray_bytes", "orphan_bytes", "delete_bytes", "index_bytes")
 
 
@@ -89,19 +97,23 @@ def _of_replicas(found: Mapping[str, Any], here: Mapping[str, int]) -> dict[str,
     """A log dir that answered and lists no replica holds 0 bytes of them; one that did not answer
     holds an unknown amount. Orphans that DescribeLogDirs lists do not count as live.
     """
-    size, copies, reclaimable, held = (found.get(name) or 0 for name in _SUMS)
+    size, copies, reclaimable, held, guarded = (found.get(name) or 0 for name in _SUMS)
     copies -= here.get("listed_future_bytes", 0)
     size -= here.get("listed_bytes", 0)
     live = size - copies - reclaimable - held
     return {"reclaimable_bytes": reclaimable, "held_bytes": held, "future_bytes": copies,
-            "live_bytes": live}  # fmt: skip
+            "live_bytes": live, _OF_LIVE: guarded}  # fmt: skip
 
 
 def _row(log_dir: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
     row = {name: log_dir[name] for name in (*_LOG_DIR, "total_bytes", "usable_bytes", "error")}
     row |= {**parts, "measured": False, "inferred": []}
     if "live_bytes" in parts and None not in (log_dir["total_bytes"], log_dir["usable_bytes"]):
-        known = sum(size or 0 for name, size in parts.items() if name.endswith("_bytes"))
+        known = sum(
+            size or 0
+            for name, size in parts.items()
+            if name.endswith("_bytes") and name != _OF_LIVE
+        )
         rest = log_dir["total_bytes"] - log_dir["usable_bytes"] - known
         row |= {"unexplained_bytes": max(rest, 0), "measured": rest >= 0,
                 "inferred": ["unexplained"]}  # fmt: skip

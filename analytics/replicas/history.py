@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from analytics.replicas import cuts, rolls
 from analytics.replicas.cuts import Cuts
-from analytics.replicas.points import Offsets, Points, matched
+from analytics.replicas.points import Offsets, Points, first_matched, matched
 from analytics.replicas.rolls import Rolls
 from dashboard.core.arrow import column
 from dashboard.estimate.curve_tables import ReplicaCurves
@@ -163,16 +163,23 @@ def _known(before: ReplicaCurves, points: Points, row: Ints) -> Ints:
     length = curves.last - curves.first + 1
     if not (length > 2).any():
         return row
+    short = np.flatnonzero((row < 0) | (length[np.maximum(row, 0)] == 2))
+    if not len(short):
+        return row
     longest = np.argsort(-length, kind="stable")
-    beside = matched(
-        points.places, before.places.take(pa.array(longest)), by=["topic", "partition"]
+    longest = longest[length[longest] > 2]
+    beside = first_matched(
+        points.places.take(pa.array(short)),
+        before.places.take(pa.array(longest)),
+        by=["topic", "partition"],
     )
-    other = longest[np.maximum(beside, 0)]
-    short = (row < 0) | (length[np.maximum(row, 0)] == 2)
-    there = (curves.offset[curves.last][other] <= points.end) & (
-        curves.offset[curves.first][other] <= points.start
+    short, other = short[beside >= 0], longest[beside[beside >= 0]]
+    there = (curves.offset[curves.last][other] <= points.end[short]) & (
+        curves.offset[curves.first][other] <= points.start[short]
     )
-    return np.where(short & (beside >= 0) & (length[other] > 2) & there, other, row)
+    row = row.copy()
+    row[short[there]] = other[there]
+    return row
 
 
 def _extended(
@@ -190,17 +197,9 @@ def _extended(
     """
     old = _dense(curves, row)
     fresh = _fresh(old, now) | other
-    (grown, step), begun = _grown(old, now, segment_bytes, sure), _begun(now)
-    either = fresh[:, np.newaxis]
-    dense = _pruned(
-        _Dense(
-            np.where(either, begun.offset, grown.offset),
-            np.where(either, begun.below, grown.below),
-            np.where(either, begun.above, grown.above),
-            np.where(either, begun.method, grown.method),
-            np.where(fresh, begun.count, grown.count),
-        )
-    )
+    grown, step = _grown(old, now, segment_bytes, sure)
+    _begin(grown, np.flatnonzero(fresh), now)
+    dense = _pruned(grown)
     end, size = old.at(np.maximum(old.count - 1, 0))
     passed = (old.count > 1) & (now.start >= end)
     known = ~anew & (passed | ~fresh)
@@ -217,15 +216,17 @@ def _dense(curves: Curves, row: Ints) -> _Dense:
         nothing = np.zeros((len(row), KNOTS), dtype=np.int64)
         return _Dense(nothing, nothing, nothing, nothing, np.zeros(len(row), dtype=np.int64))
     length = np.where(row < 0, 0, (curves.last - curves.first + 1)[row])
-    step = np.arange(KNOTS)
-    few = np.minimum(step, np.maximum(length - 1, 0)[:, np.newaxis])
-    evenly = step * np.maximum(length - 1, 0)[:, np.newaxis] // (KNOTS - 1)
-    chosen = np.where(length[:, np.newaxis] <= KNOTS, few, evenly)
+    last = np.maximum(length - 1, 0)[:, np.newaxis]
+    chosen = np.minimum(np.arange(KNOTS), last)
+    long = np.flatnonzero(length > KNOTS)
+    chosen[long] = np.arange(KNOTS) * last[long] // (KNOTS - 1)
     at = curves.first[np.maximum(row, 0)][:, np.newaxis] + chosen
-    method = np.where(curves.method[at] == SEGMENTS, HISTORY, curves.method[at])
-    return _Dense(
-        curves.offset[at], curves.below[at], curves.surely[at], method, np.minimum(length, KNOTS)
+    offset, below, above, method = (
+        np.take(values, at)
+        for values in (curves.offset, curves.below, curves.surely, curves.method)
     )
+    method[method == SEGMENTS] = HISTORY
+    return _Dense(offset, below, above, method, np.minimum(length, KNOTS))
 
 
 def _fresh(old: _Dense, points: Offsets) -> Flags:
@@ -242,15 +243,15 @@ def _other_topic(before: pa.Table, now: pa.Table, row: Ints) -> Flags:
     return np.asarray(other.to_numpy(zero_copy_only=False))
 
 
-def _begun(points: Offsets) -> _Dense:
-    """Log start and log end: all that one snapshot tells."""
-    width = KNOTS + 1
-    offset = np.repeat(points.end[:, np.newaxis], width, axis=1)
-    below = np.repeat(points.size[:, np.newaxis], width, axis=1)
-    offset[:, 0], below[:, 0] = points.start, 0
-    method = np.full_like(offset, PROPORTIONAL)
-    nothing = np.zeros_like(offset)  # what lies below the log start in its segment, nobody knows
-    return _Dense(offset, below, nothing, method, np.full(len(points.end), 2, dtype=np.int64))
+def _begin(grown: _Dense, fresh: Ints, points: Offsets) -> None:
+    """In these rows log start and log end: all that one snapshot tells."""
+    grown.offset[fresh] = points.end[fresh, np.newaxis]
+    grown.offset[fresh, 0] = points.start[fresh]
+    grown.below[fresh] = points.size[fresh, np.newaxis]
+    grown.below[fresh, 0] = 0
+    grown.above[fresh] = 0  # what lies below the log start in its segment, nobody knows
+    grown.method[fresh] = PROPORTIONAL
+    grown.count[fresh] = 2
 
 
 def _grown(old: _Dense, points: Offsets, segment_bytes: Ints, sure: _Sure) -> tuple[_Dense, Step]:
@@ -276,43 +277,55 @@ def _grown(old: _Dense, points: Offsets, segment_bytes: Ints, sure: _Sure) -> tu
     shrank = np.where(same_end, points.size != total, points.size < np.where(moved, total, size))
     scale = np.where(shrank, points.size / np.maximum(total, 1), 1.0)
 
-    step = np.arange(KNOTS + 1)
-    at = np.minimum(left[:, np.newaxis] + step, KNOTS - 1)
-    wide = rows[:, np.newaxis]
-    offset, below, method = old.offset[wide, at], old.below[wide, at], old.method[wide, at]
+    offset, below, method = (_left(v, left) for v in (old.offset, old.below, old.method))
     offset[:, 0], below[:, 0] = points.start, below_start
-    below = np.rint((below - gone[:, np.newaxis]) * scale[:, np.newaxis]).astype(np.int64)
-    below = np.clip(below, 0, points.size[:, np.newaxis])
+    other = np.flatnonzero((gone != 0) | shrank)
+    less = (below[other] - gone[other, np.newaxis]) * scale[other, np.newaxis]
+    below[other] = np.clip(np.rint(less).astype(np.int64), 0, points.size[other, np.newaxis])
     count = np.maximum(old.count - left + ~same_end, 1)
     method[rows, count - 1] = np.where(same_end, method[rows, count - 1], HISTORY)
     method[:, 0] = method[:, 1]
-    past = step >= (count - 1)[:, np.newaxis]
+    past = np.arange(KNOTS + 1) >= (count - 1)[:, np.newaxis]
     came = np.where(sure.grows & ~same_end, points.size - size, 0)
-    above = np.where(sure.stays[:, np.newaxis], _above(old, at, points, came), 0)
+    above = _above(old, left, points, came)
+    above[past | ~sure.stays[:, np.newaxis]] = 0
     dense = _Dense(
         np.where(past, points.end[:, np.newaxis], offset),
         np.where(past, points.size[:, np.newaxis], below),
-        np.where(past, 0, above),
+        above,
         method,
         count,
     )
     return dense, Step(growth, gone)
 
 
-def _above(old: _Dense, at: Ints, points: Offsets, came: Ints) -> Ints:
-    """What surely lies at or above each knot `at`: as much more as the replica's own size grew.
+def _left(knots: Ints, left: Ints) -> Ints:
+    """Rows of knots without the first ones that `left`, and with room for one more: mostly none
+    did, and copying whole rows is quicker than picking their knots.
+    """
+    wide = np.empty((len(knots), KNOTS + 1), dtype=np.int64)
+    wide[:, :KNOTS], wide[:, KNOTS] = knots, knots[:, -1]
+    some = np.flatnonzero(left)[:, np.newaxis]
+    wide[some[:, 0]] = knots[some, np.minimum(left[some] + np.arange(KNOTS + 1), KNOTS - 1)]
+    return wide
+
+
+def _above(old: _Dense, left: Ints, points: Offsets, came: Ints) -> Ints:
+    """What surely lies at or above each knot that is left: as much more as the replica's own size
+    grew.
 
     Segments that left at the same time, or dead bytes that did, only lower it. A knot counts from
     the snapshot after its own on: the end of a log and its size are not read at the same moment.
     The log start has what the first knot above it has.
     """
     rows, last = np.arange(len(old.count)), np.maximum(old.count - 1, 0)
-    left = at[:, 0]
-    own = at.copy()
-    own[:, 0] = np.minimum(left + (points.start > old.offset[rows, left]), last)
-    more = np.maximum(came, 0)[:, np.newaxis] * (own < last[:, np.newaxis])
-    above = old.above[rows[:, np.newaxis], own] + more
-    return np.asarray(np.minimum(above, points.size[:, np.newaxis]))
+    first = np.minimum(left + (points.start > old.offset[rows, left]), last)
+    above = _left(old.above, left)
+    above[:, 0] = old.above[rows, first]
+    counts = np.arange(KNOTS + 1) < (last - left)[:, np.newaxis]
+    counts[:, 0] = first < last
+    above += np.maximum(came, 0)[:, np.newaxis] * counts
+    return np.minimum(above, points.size[:, np.newaxis], out=above)
 
 
 def _slope(old: _Dense, last: Ints) -> Floats:
@@ -353,20 +366,22 @@ def _pruned(wide: _Dense) -> _Dense:
     knot between two rectangles that area grows by offsets x bytes of one and the other.
     """
     over = np.flatnonzero(wide.count > KNOTS)
-    step = np.arange(KNOTS)
-    shift = np.zeros((len(wide.count), KNOTS), dtype=np.int64)
+    offsets = np.diff(wide.offset[over], axis=1).astype(np.float64)
+    sizes = np.diff(wide.below[over], axis=1).astype(np.float64)
+    unsure = offsets[:, :-1] * sizes[:, 1:] + offsets[:, 1:] * sizes[:, :-1]
+    dropped = 1 + unsure.argmin(axis=1)
     method = wide.method.copy()
-    if len(over):
-        offsets = np.diff(wide.offset[over], axis=1).astype(np.float64)
-        sizes = np.diff(wide.below[over], axis=1).astype(np.float64)
-        unsure = offsets[:, :-1] * sizes[:, 1:] + offsets[:, 1:] * sizes[:, :-1]
-        dropped = 1 + unsure.argmin(axis=1)
-        shift[over] = step >= dropped[:, np.newaxis]
-        # What stays covers both intervals, and is no surer than either.
-        method[over, dropped + 1] = np.maximum(method[over, dropped], method[over, dropped + 1])
-    rows, at = np.arange(len(wide.count))[:, np.newaxis], step + shift
+    # What stays covers both intervals, and is no surer than either.
+    method[over, dropped + 1] = np.maximum(method[over, dropped], method[over, dropped + 1])
+    least = np.full(len(wide.count), KNOTS)
+    least[over] = dropped
+    later = np.arange(KNOTS) >= least[:, np.newaxis]
+
+    def kept(values: Ints) -> Ints:
+        return np.where(later, values[:, 1:], values[:, :KNOTS])
+
     return _Dense(
-        wide.offset[rows, at], wide.below[rows, at], wide.above[rows, at], method[rows, at],
+        kept(wide.offset), kept(wide.below), kept(wide.above), kept(method),
         np.minimum(wide.count, KNOTS),
     )  # fmt: skip
 

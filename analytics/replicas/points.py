@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.core.arrow import column, in_order, looked_up, places
+from dashboard.core.arrow import column, in_order, places
 from dashboard.estimate.curve_tables import PLACE, integers
 from dashboard.estimate.curves import NO_EPOCH, Flags, Ints
 from dashboard.store.snapshots import ClusterStore
@@ -62,25 +62,25 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
     leaders = cluster.read("snapshots", snapshot_id, "partitions", _LEADERS)
     where = places(column(rows, "topic_no"), column(rows, "partition"))
     there = places(column(leaders, "topic_no"), column(leaders, "partition"))
+    leader = pc.index_in(where, value_set=there)
     found = named(rows.select(_KEPT), topics)
     never_compacted = pc.is_in(column(found, "topic"), value_set=_delete_only(cluster, snapshot_id))
     found = found.append_column("delete_only", never_compacted)
-    epoch = looked_up(where, there, column(leaders, "leader_epoch"))
-    found = found.append_column("leader_epoch", epoch)
-    for name, own, leader in (
+    found = found.append_column("leader_epoch", column(leaders, "leader_epoch").take(leader))
+    for name, own, by_leader in (
         ("start", "log_start_offset", "log_start_offset"),
         ("end", "log_end_offset", "high_watermark"),
     ):
-        by_leader = looked_up(where, there, column(leaders, leader))
-        found = found.append_column(name, pc.coalesce(column(rows, own), by_leader))
+        told_by_leader = column(leaders, by_leader).take(leader)
+        found = found.append_column(name, pc.coalesce(column(rows, own), told_by_leader))
     return in_order(found.filter(found["topic"].is_valid()), PLACE)
 
 
 def named(rows: pa.Table, topics: pa.Table) -> pa.Table:
     """`rows` with the topic and topic_id of their topic_no, null where `topics` has none."""
-    numbers, known = column(rows, "topic_no"), column(topics, "topic_no")
+    row = pc.index_in(column(rows, "topic_no"), value_set=column(topics, "topic_no"))
     for name in ("topic", "topic_id"):
-        rows = rows.append_column(name, looked_up(numbers, known, column(topics, name)))
+        rows = rows.append_column(name, column(topics, name).take(row))
     return rows
 
 
@@ -116,7 +116,16 @@ def with_records(replicas: pa.Table) -> Points:
 
 
 def matched(of: pa.Table, among: pa.Table, by: Sequence[str] = PLACE) -> Ints:
-    """For each row of `of` the first one of `among` that is equal in `by`; -1: there is none."""
+    """For each row of `of` the one of `among`, which differ in it, that is equal in `by`; -1: there
+    is none. Mostly both are the same rows, and to compare them is quicker than to look them up.
+    """
+    if of.num_rows == among.num_rows and all(of[name].equals(among[name]) for name in by):
+        return np.arange(of.num_rows)
+    return first_matched(of, among, by)
+
+
+def first_matched(of: pa.Table, among: pa.Table, by: Sequence[str]) -> Ints:
+    """The same where several of `among` may be equal: the first one of them."""
     domains = {name: pc.unique(column(among, name)) for name in by if name != "partition"}
     keys = pa.array(_keys(among, by, domains))
     found = pc.index_in(pa.array(_keys(of, by, domains)), value_set=keys)

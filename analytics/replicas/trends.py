@@ -80,7 +80,7 @@ def stepped(
     size and records, its table of log dirs, its time in microseconds, and how many seconds lie
     between the first and the last log end that it read.
     """
-    row = _rows(before.places, replicas)
+    row = matched(replicas, before.places, REPLICA)
     where, other = _whose(before.places, replicas, row)
     size, lag = before.size.take(row), before.lag.take(row)
     sizes = _sizes(replicas, size, step, taken_at)
@@ -95,15 +95,6 @@ def stepped(
         dirs,
         disk,
     )
-
-
-def _rows(places: pa.Table, replicas: pa.Table) -> Ints:
-    """The row that each replica had before; mostly the same one."""
-    same = places.num_rows == replicas.num_rows and all(
-        column(places, name).equals(column(replicas, name)) for name in REPLICA
-    )
-    rows = np.arange(replicas.num_rows)
-    return rows if same else matched(replicas, places, REPLICA)
 
 
 def _whose(before: pa.Table, replicas: pa.Table, row: Ints) -> tuple[pa.Table, Flags]:

@@ -84,7 +84,8 @@ def read_members(connection: Connection, listed: Iterable[Any]) -> MembersAnswer
     for group in listed:
         kind = group.type or "classic"
         if group.state in ("Empty", "Dead"):
-            answer.groups[group.group_id] = Described(group.state, 0)
+            works = group.protocol_type if group.protocol_type in WORKERS else None
+            answer.groups[group.group_id] = Described(group.state, 0, works_as=works)
         elif kind in _REQUESTS:
             asked[group.coordinator][kind].append(group.group_id)
         else:

@@ -191,3 +191,11 @@ class DemoError(LowwaterError):
 
     exit_code = 1
     default_code = "DEMO_FAILED"
+
+
+def unexpected(error: Exception) -> LowwaterError:
+    """An error that nobody foresaw: the service goes on with what it can."""
+    return LowwaterError(
+        f"unexpected {type(error).__name__}: {str(error)[:200]}",
+        "The service tries again; please report it.",
+    )

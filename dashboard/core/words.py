@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+LONGEST_DAYS = 365  # beyond a year a straight line tells nothing
+_SOON_DAYS = 3  # below it hours count
 _THIN_SPACE = "\u202f"
 
 
@@ -16,6 +18,13 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"
     return f"{seconds:.0f} s"
+
+
+def days_ahead(days: float) -> str:
+    """How far off a full disk is: `9 h`, `12 d`, `over a year`."""
+    if days > LONGEST_DAYS:
+        return "over a year"
+    return f"{days * 24:.0f} h" if days < _SOON_DAYS else f"{days:.0f} d"
 
 
 def number(count: float) -> str:

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from dashboard.exporter.own_reading import Own, Purges
 from dashboard.purge.journal.journal_rows import CLOSED_RUN_STATES, OPEN_RUN_STATES
-from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
+from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, KIP_370, TWO_LOG_DIRS
 from dashboard.views.facts import partition_facts
 
 __all__ = ["CONTENT_TYPE_LATEST", "families", "samples", "text"]
@@ -68,7 +68,14 @@ def _cluster(own: Own) -> list[Metric]:
     )
     for part in _PARTS:
         readable.add_metric([part], int(part not in own.unreadable))
-    return [info, readable]
+    price = GaugeMetricFamily(
+        "lowwater_price_per_gib_month",
+        "What a GiB on the brokers' disks costs a month, by the settings.",
+        labels=["currency"],
+    )
+    if own.price is not None:
+        price.add_metric([own.price.currency], own.price.per_gib_month)
+    return [info, readable, price]
 
 
 def _ages(own: Own, now: datetime) -> list[Metric]:
@@ -250,45 +257,54 @@ def _disks(rows: pa.Table) -> list[GaugeMetricFamily]:
 
 
 def _orphans(rows: pa.Table, inventoried: Collection[int]) -> list[GaugeMetricFamily]:
-    """KIP-370's two gauges: folders of partitions that the cluster does not know there.
+    """KIP-370's two gauges, of its kinds alone; all kinds of folders under names of our own.
 
     A broker without such a row has none only if its disk was listed: else it is not known. A size
     that is not known makes its broker's sum unknown.
     """
     count = GaugeMetricFamily(
         "kafka_log_LogManager_OrphanLogPartitionCount",
-        "Folders of partitions on a broker that the cluster does not place there (KIP-370).",
+        "Partitions that lie on a broker and that the cluster does not place there (KIP-370).",
         labels=["broker_id"],
     )
     size = GaugeMetricFamily(
         "kafka_log_LogManager_OrphanLogPartitionSize",
-        "Bytes in these folders (KIP-370).",
+        "Bytes of disk that their folders take, indexes included (KIP-370).",
         labels=["broker_id"],
     )
-    folders = rows.filter(pc.invert(pc.is_in(rows["kind"], pa.array(_NO_ORPHANS))))
-    sums = folders.group_by("broker_id").aggregate(
-        [("kind", "count"), ("size_bytes", "sum"), ("size_bytes", "count")]
+    counted = rows.filter(pc.is_in(rows["kind"], pa.array(KIP_370)))
+    sums = counted.group_by("broker_id").aggregate(
+        [("kind", "count"), ("allocated_bytes", "sum"), ("allocated_bytes", "count")]
     )
     by_broker = {row["broker_id"]: row for row in sums.to_pylist()}
     for broker_id in sorted({*by_broker, *inventoried}):
         row = by_broker.get(broker_id)
         folder_count = row["kind_count"] if row else 0
         count.add_metric([str(broker_id)], folder_count)
-        if row is None or row["size_bytes_count"] == folder_count:
-            size.add_metric([str(broker_id)], row["size_bytes_sum"] if row else 0)
-    return [count, size, _by_verdict(folders)]
+        if row is None or row["allocated_bytes_count"] == folder_count:
+            size.add_metric([str(broker_id)], row["allocated_bytes_sum"] if row else 0)
+    folders = rows.filter(pc.invert(pc.is_in(rows["kind"], pa.array(_NO_ORPHANS))))
+    return [count, size, *_by_verdict(folders)]
 
 
-def _by_verdict(folders: pa.Table) -> GaugeMetricFamily:
-    found = GaugeMetricFamily(
-        "lowwater_orphan_bytes",
-        "Known bytes of orphan folders by kind and by what may be done with them.",
-        labels=["broker_id", "kind", "verdict"],
-    )
+def _by_verdict(folders: pa.Table) -> list[GaugeMetricFamily]:
     keys = ["broker_id", "kind", "verdict"]
-    sums = folders.group_by(keys).aggregate([("size_bytes", "sum")])
+    found = [
+        GaugeMetricFamily(f"lowwater_orphan_{name}", text, labels=keys)
+        for name, text in (
+            ("folders", "Orphan folders of every kind, by what may be done with them."),
+            ("bytes", "Known bytes of records in these folders."),
+            ("disk_bytes", "Known bytes of disk that these folders take, indexes included."),
+        )
+    ]
+    sums = folders.group_by(keys).aggregate(
+        [("kind", "count"), ("size_bytes", "sum"), ("allocated_bytes", "sum")]
+    )
     for row in sums.sort_by([(key, "ascending") for key in keys]).to_pylist():
-        _add(found, [str(row[key]) for key in keys], row["size_bytes_sum"])
+        labels = [str(row[key]) for key in keys]
+        values = ("kind_count", "size_bytes_sum", "allocated_bytes_sum")
+        for family, name in zip(found, values, strict=True):
+            _add(family, labels, row[name])
     return found
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dashboard.purge.journal.journal_reads import JournalReads
     from dashboard.purge.journal.journal_rows import RunRow
+    from dashboard.settings.price import Price
     from dashboard.store.snapshot_files import Manifest
     from dashboard.store.snapshots import ClusterStore
 
@@ -56,6 +57,7 @@ class Own:
     purges: Purges | None
     inventoried: frozenset[int] = frozenset()
     unreadable: tuple[str, ...] = ()
+    price: Price | None = None
 
 
 @dataclass
@@ -64,6 +66,7 @@ class Reader:
 
     cluster: ClusterStore
     journal: Callable[[], JournalReads | None]
+    price: Price | None = None
     _findings_id: str | None = None
     _tables: Mapping[str, pa.Table] = field(default_factory=dict)
     _inventoried: frozenset[int] = frozenset()
@@ -83,6 +86,7 @@ class Reader:
             self._part("journal", self._purges, failed),
             self._inventoried,
             tuple(failed),
+            self.price,
         )
 
     def _part(self, name: str, read: Callable[[], _T | None], failed: list[str]) -> _T | None:

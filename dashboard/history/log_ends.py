@@ -6,7 +6,7 @@ when it was written; a snapshot that saw the end of the log does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -63,9 +63,51 @@ def new_topics(
         return frozenset()
     for snapshot_id in taken_before(cluster, now - 2 * refresh):
         with suppress(StoreError):  # damaged, or pruned meanwhile
-            known = ids_of(cluster, snapshot_id, topic_ids).items()
-            return frozenset(name for name, _ in topic_ids.items() - known)
+            return frozenset(topic_ids.keys() - _shown(cluster, snapshot_id, topic_ids))
     return frozenset(topic_ids) if unknown else frozenset()
+
+
+def missed(
+    cluster: ClusterStore,
+    now: datetime,
+    refresh: timedelta,
+    topic_ids: Mapping[str, str | None],
+    groups: Collection[str],
+) -> frozenset[tuple[str, str]]:
+    """Each of these topics with those of `groups` that were there before it was made, and have had
+    no members since that may have come upon it (`new_topics`), by kept snapshots: a consumer that
+    is down learns when it is up again what its pattern takes in. What the oldest one shows is older
+    than they tell.
+    """
+    ids = cluster.ids("snapshots") if refresh else []
+    waiting = {name: set(groups) for name in topic_ids}
+    if not ids:
+        return frozenset()
+    with suppress(StoreError):
+        for name in _shown(cluster, ids[0], topic_ids):
+            del waiting[name]
+    found: set[tuple[str, str]] = set()
+    for snapshot_id in taken_before(cluster, now - 2 * refresh) if waiting else ():
+        if not any(waiting.values()):
+            break
+        with suppress(StoreError):  # damaged, or pruned meanwhile
+            rows = cluster.read("snapshots", snapshot_id, "groups", ["group_id", "members"])
+            members = dict(zip(*(rows[n].to_pylist() for n in rows.column_names), strict=True))
+            shown = _shown(cluster, snapshot_id, topic_ids)
+            for name in shown & waiting.keys():
+                waiting[name] -= {group for group, count in members.items() if count}
+            if not cluster.manifest("snapshots", snapshot_id).details.get("groups_incomplete"):
+                for name in waiting.keys() - shown:
+                    found |= {(name, group) for group in waiting.pop(name) & members.keys()}
+    return frozenset(found)
+
+
+def _shown(
+    cluster: ClusterStore, snapshot_id: str, topic_ids: Mapping[str, str | None]
+) -> set[str]:
+    """Which of these topics, by their ids, a snapshot shows. Raises StoreError."""
+    known = ids_of(cluster, snapshot_id, topic_ids)
+    return {name for name, topic_id in topic_ids.items() if known.get(name, "") == topic_id}
 
 
 def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:  # slow to import; who reads no tables stays quick
 
 DETAIL = "met_readers"  # of an analysis' manifest: each group, its topics ("": any), and when
 READ = ["group_id", "type", "state", "members", "assigned", "subscribed", "patterns"]
-# The console consumer's own name for a group that it leaves without ever committing.
-_CONSOLE = "^console-consumer-[0-9]+$"
 _PAIR = ["group_id", "topic"]
 Met = dict[tuple[str, str], int]
 
@@ -87,6 +85,11 @@ def _of_topics(found: Met, wanted: set[str] | None) -> Met:
     }
 
 
+def placed(met: Met) -> set[str]:
+    """Groups of which some topic is known where members of theirs were met."""
+    return {group for group, topic in met if topic not in ("", ANY_TOPIC)}
+
+
 def topic_names(store: ClusterStore, snapshot: str) -> list[str]:
     """The topics of a snapshot. Raises StoreError."""
     names: list[str] = store.read("snapshots", snapshot, "topics", ["topic"])["topic"].to_pylist()
@@ -108,9 +111,9 @@ def _read_by_members(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from dashboard.safety.readers import is_share, reading, untold_topics
+    from dashboard.safety.readers import CONSOLE, is_share, reading, untold_topics
 
-    lasting = pc.invert(pc.match_substring_regex(groups["group_id"], _CONSOLE))
+    lasting = pc.invert(pc.match_substring_regex(groups["group_id"], CONSOLE))
     plain = groups.filter(pc.and_(lasting, pc.invert(is_share(groups))))
     names, at = reading(plain)
     # Of a pattern alone only the brokers, or the client, know what it matched by then.

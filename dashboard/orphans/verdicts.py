@@ -6,13 +6,13 @@ sweep reads. It permits nothing by itself; a sweep checks each folder again, liv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from dashboard.core.canonical import seal
+from dashboard.core.canonical import LATER, seal
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError, VerdictsError
 from dashboard.core.sealed import Count, Moment, SealedKind, Text
@@ -47,6 +47,8 @@ class Verdict:
     (None: no inventory). `newest_at` is the later of its last time-index entry and its mtime.
     `check_at`: when a scheduled one is worth another look; None for the others. `log_end_offset`:
     the one after its last record; None: no scan told, as in files of earlier releases.
+    `scanned_at`: when its host began the scan that showed it, which may be long before the
+    snapshot; None in files of earlier releases.
     """
 
     broker_id: Count
@@ -63,6 +65,7 @@ class Verdict:
     reason: Text
     check_at: Moment | None
     log_end_offset: Count | None = None
+    scanned_at: Moment | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@ def figures(source: Source) -> tuple[Figure, ...]:
         said, note = (formats.UNKNOWN, untold) if untold else ("not filling up", "at today's pace")
         return fullest, Figure("First disk full", Words(said), note)
     first = min(filling, key=lambda row: row["days_to_full"])
-    in_days = Words(f"in {days_to_full.length(first['days_to_full'])}")
+    in_days = Words(days_to_full.likely(first).removeprefix("full "))
     sure = days_to_full.between(first["days_to_full_low"], first["days_to_full_high"])
     note = ", ".join(filter(None, (_where(first), sure, untold)))
     return fullest, Figure("First disk full", in_days, note)
@@ -273,7 +273,8 @@ def section(source: Source) -> Section:
 
 
 def _said(disks: Sequence[Row], rates: Mapping[tuple[int, str], Row]) -> tuple[Words, ...]:
-    soon = [r for r in rates.values() if (days := r["days_to_full"]) is not None and days <= _WEEK]
+    dated = [r for r in rates.values() if days_to_full.likely(r).startswith("full in")]
+    soon = [r for r in dated if r["days_to_full"] <= _WEEK]
     unmeasured = sum(used_share(row) is None for row in disks)
     said = []
     untold = _untold(disks, rates)

@@ -14,6 +14,7 @@ from dashboard.core.errors import StoreError
 from dashboard.history.findings_age import Age, age_of
 from dashboard.purge.journal.journal_rows import Begins, RunRow
 from dashboard.purge.plan.plan import Plan
+from dashboard.settings.price import Price
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.topics.idle import Ask
@@ -38,6 +39,7 @@ class Source:
     age: Age
     begins: Begins | None = None
     ask: Ask | None = None
+    price: Price | None = None
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A findings table as rows."""
@@ -75,11 +77,13 @@ def open_source(
     read: Read | None = None,
     begins: Begins | None = None,
     ask: Ask | None = None,
+    price: Price | None = None,
 ) -> Source:
     """The newest analysis, or the one named. Raises StoreError NO_ANALYSIS.
 
     `runs` are the cluster's, newest first, of a journal that `begins` there; snapshots are taken
-    once in `every`; `ask` is `idle`'s; `read` serves tables that are already in memory.
+    once in `every`; `ask` is `idle`'s, `price` the cluster's; `read` serves tables that are
+    already in memory.
     """
     chosen = analysis_id or cluster.latest_analysis()
     analysis = cluster.manifest("findings", chosen)
@@ -97,4 +101,5 @@ def open_source(
         age_of(cluster, analysis, now, every),
         begins,
         ask,
+        price,
     )

@@ -48,6 +48,7 @@ class Space:
     """
 
     def __init__(self, source: Source) -> None:
+        self.price = source.price
         self.facts = partition_facts(source.read("reclaimable"))
         self.topics = topic_rows(self.facts)
         self.numbers: Headline = headline(self.facts, source.read("blockers"), source.read("disks"))
@@ -99,6 +100,8 @@ class Space:
             f"together. {formats.size(self.at_once)} leave at once, in whole segments; the rest "
             "as active segments roll."
         )
+        if self.price and (cost := self.price.a_month(self.consumed)):
+            said += f" To keep what is consumed costs about {cost}."
         if self.unmeasured:
             count = formats.plural(self.unmeasured, "partition")
             said += f" {count} more could not be measured and are not in it."
@@ -233,7 +236,7 @@ def section(source: Source) -> Section:
     if not source.runs:
         said = "The journal of this machine knows no purge of this cluster."
         return Section(name, title, (text(said), *_since(source)))
-    states = Counter(run.state for run in source.runs)
+    states = Counter(run.outcome for run in source.runs)
     counted = ", ".join(f"{formats.number(n)} {state}" for state, n in sorted(states.items()))
     freed, _ = known_sum(_freed(run) for run in source.runs)
     says = text(
@@ -271,7 +274,7 @@ def _run(run: RunRow) -> tuple[Words, ...]:
     gap = (run.receipt.gap if run.receipt else None) or ""
     return (
         moment(run.queued_at), Words(run.run_id), Words(run.who), Words(run.mode),
-        Words(run.state), size(_predicted(run)), size(_freed(run)),
+        Words(run.outcome), size(_predicted(run)), size(_freed(run)),
         Words(receipt), Words(gap),
     )  # fmt: skip
 

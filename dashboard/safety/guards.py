@@ -40,9 +40,9 @@ _WHO = {
     places_of.PATTERN: ("pattern", "Group ", " subscribes by a pattern that takes this topic in, "
                         "and has committed no offset here"),
     places_of.OTHER_LOG: ("other-log", "The last known offset of group ", " is not of this log"),
-    places_of.ANYWHERE: ("anywhere", "Members of group ", " may read any topic"),
+    places_of.ANYWHERE: ("anywhere", "Group ", " may read any topic"),
     places_of.NEWCOMER: ("newcomer", "Group ", " may subscribe by a pattern that takes this topic "
-                         "in, which is new: younger than its members' metadata may be"),
+                         "in, which is new to it: made just now, or since it had members last"),
 }  # fmt: skip
 
 

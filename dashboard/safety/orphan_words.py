@@ -19,6 +19,10 @@ KINDS = (
     CHECKPOINT_ENTRY, TWO_LOG_DIRS,
 )  # fmt: skip
 
+# What KIP-370 counts: partitions that lie on a broker and that the cluster does not place there. It
+# knew no future copies; `-delete` folders, entries, and a partition that is placed there are none.
+KIP_370 = (STRAY, DELETED_TOPIC, MOVED_AWAY, RECREATED_TOPIC)
+
 # Why nothing of a broker may go when more than a small share of it is orphans at once.
 TOO_MANY = (
     "that smells of lost metadata. If you know why they are there, raise orphan_most_share in the "

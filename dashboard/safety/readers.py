@@ -76,6 +76,8 @@ def readers(
     commits: pa.Table | None = None,
     met: Mapping[tuple[str, str], int] | None = None,
     unread: Collection[str] = (),
+    unplaced: Collection[str] = (),
+    missed: Collection[tuple[str, str]] = (),
 ) -> Readers:
     """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no, topic and is_new.
 
@@ -85,7 +87,9 @@ def readers(
     Kafka Streams applications once, `commits` (topic_no, group_id) where any group has an offset,
     remembered ones too: an application that is gone restores its state when it starts again.
     `met`: when groups were met on a topic, as `met_readers` has them. `unread`: groups of which
-    some offset could not be read.
+    some offset could not be read. `unplaced`: those of `without_offset` of which nothing that is
+    remembered tells what they read. `missed`: topics, each with a group that was down since it was
+    made.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(is_share(groups)))
@@ -106,11 +110,11 @@ def readers(
         patterns=patterns,
         assigned=_assigned(plain, topics),
         share=_share(share, offsets, topics),
-        anywhere=_anywhere(plain, untold, offsets, commits),
+        anywhere=_anywhere(plain, untold, offsets, commits, unplaced),
         listed=_listed(groups, unread),
         streams=_streams(applications, pairs),
         applications=applications,
-        newcomers=_newcomers(plain, topics, members),
+        newcomers=_newcomers(plain, topics, members, missed),
         met=seen,
         had_members=_without(had_members, waived),
     )
@@ -217,15 +221,41 @@ def _by_group(pairs: pa.Table) -> dict[str, set[int]]:
     return found
 
 
+# The console consumer's own name for a group that it leaves without ever committing.
+CONSOLE = "^console-consumer-[0-9]+$"
+
+
+def without_offset(
+    groups: Iterable[tuple[str, int | None]], told: Collection[str]
+) -> frozenset[str]:
+    """Those of these groups (id, members) that have no members, and of which no offset is `told`.
+
+    A member that died on its first record, before a first commit, leaves such a group, and so does
+    who deletes its offsets; one that commits in its first transaction is no other to coordinators.
+    Kafka drops it at its next clean-up (offsets.retention.check.interval.ms, 10 minutes).
+    """
+    return frozenset(group_id for group_id, members in groups if members == 0).difference(told)
+
+
 def _anywhere(
-    groups: pa.Table, met: Iterable[str], offsets: pa.Table, commits: pa.Table | None
+    groups: pa.Table,
+    met: Iterable[str],
+    offsets: pa.Table,
+    commits: pa.Table | None,
+    unplaced: Collection[str],
 ) -> pa.Array:
     """Groups that may read any topic: nobody can tell what, and they committed on none.
 
     `met`: those of which nobody could when kept snapshots met them; who tells its topics now, or
-    is a share group by now, is judged by that.
+    is a share group by now, is judged by that. `unplaced`: as for `readers`; workers read nothing
+    by their group, and console consumers never commit.
     """
-    untold = untold_topics(groups)
+    works = pc.is_in(groups["type"], value_set=pa.array(sorted(WORKERS)))
+    lasts = pc.invert(pc.or_(works, pc.match_substring_regex(groups["group_id"], CONSOLE)))
+    died = pc.and_(
+        lasts, pc.is_in(groups["group_id"], value_set=pa.array(sorted(unplaced), pa.string()))
+    )
+    untold = pc.or_(untold_topics(groups), died)
     told = groups.filter(pc.and_(pc.invert(untold), pc.not_equal(groups["members"], 0)))
     before = pa.array(sorted(met), pa.string())
     for others in (told, *([] if commits is None else [commits])):
@@ -285,8 +315,11 @@ def _applications(groups: pa.Table, once: Collection[str]) -> pa.Array:
     return found.take(pc.sort_indices(found))
 
 
-def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Table:
-    """Groups, with members or without, on topics younger than consumers' metadata may be.
+def _newcomers(
+    groups: pa.Table, topics: pa.Table, members: pa.Table, missed: Collection[tuple[str, str]]
+) -> pa.Table:
+    """Groups, with members or without, on topics younger than consumers' metadata may be, and
+    those that were down since a topic was made.
 
     A classic client, and Java's under KIP-848 too, resolves its pattern itself and tells its
     coordinator names alone, so nothing shows that a new topic is among them until it has
@@ -296,7 +329,11 @@ def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Tabl
     new = topics.filter(pc.fill_null(topics["is_new"], False))["topic_no"].to_pylist()
     works = pc.is_in(groups["type"], value_set=pa.array(sorted(WORKERS)))
     names = sorted(groups.filter(pc.invert(works))["group_id"].to_pylist())
-    rows = [{"topic_no": number, "group_id": group_id} for number in new for group_id in names]
+    pairs = {(number, group_id) for number in new for group_id in names}
+    number = dict(zip(topics["topic"].to_pylist(), topics["topic_no"].to_pylist(), strict=True))
+    listed = set(names)
+    pairs |= {(number[t], group) for t, group in missed if t in number and group in listed}
+    rows = [dict(zip(_PAIRS.names, pair, strict=True)) for pair in sorted(pairs)]
     return without_rows(pa.Table.from_pylist(rows, schema=_PAIRS), members, _PAIRS.names)
 
 

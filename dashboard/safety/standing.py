@@ -189,7 +189,12 @@ class _Judged:
         *,
         elsewhere: pa.Table | None,
     ) -> None:
+        self.topic = column(partitions, "topic_no")
+        # A bucket has a few of all topics; what concerns none of them would cost every bucket.
         elsewhere = BY_OFFSET.empty_table() if elsewhere is None else elsewhere
+        elsewhere = elsewhere.filter(
+            pc.is_in(elsewhere["topic_no"], value_set=pc.unique(self.topic))
+        )
         if waived:
             names = pa.array(sorted(waived), pa.string())
             commits, elsewhere = (
@@ -198,7 +203,6 @@ class _Judged:
             )
         self.who, self.count = who, partitions.num_rows
         self.where = places(column(partitions, "topic_no"), column(partitions, "partition"))
-        self.topic = column(partitions, "topic_no")
         self.ends = column(partitions, "high_watermark")
         self.names, ranks = _ranked(
             column(commits, "group_id"), column(who.members, "group_id"),

@@ -21,6 +21,7 @@ from dashboard.settings.alerts import AlertSettings, alert_settings
 from dashboard.settings.metric_addresses import PrometheusServer
 from dashboard.settings.people import PeopleSettings, people_settings
 from dashboard.settings.policies.section import Policy, policy_settings
+from dashboard.settings.price import PriceSettings, price_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS, PurgeSettings, purge_settings
 from dashboard.settings.settled_file import read_settled
 from dashboard.settings.snapshots import SnapshotSettings, snapshot_settings
@@ -93,6 +94,7 @@ class Settings:
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
     idle: IdleSettings = field(default_factory=IdleSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    price: PriceSettings = field(default_factory=PriceSettings)
     policies: tuple[Policy, ...] = ()
     alerts: AlertSettings = field(default_factory=AlertSettings)
     people: PeopleSettings | None = None  # None: one local operator, who may do everything
@@ -245,6 +247,7 @@ def _build(
         snapshots=snapshot_settings(values.get("snapshots", {}), where),
         idle=idle_settings(values.get("idle", {}), where),
         retention=retention_settings(values.get("retention", {}), where),
+        price=price_settings(values.get("price", {}), where),
         policies=policy_settings(values.get("policies", {}), where, purge.liftable_guards),
         alerts=alert_settings(values.get("alerts", {}), where),
         people=people_settings(values["people"], where) if "people" in values else None,

@@ -96,14 +96,15 @@ class Section:
         return value
 
 
-def section(table: Any, name: str, kind: type, where: str) -> Section:
-    """Section [name]; refuses what is no table, and the first key that is no field of `kind`.
-    Raises SettingsError.
+def section(table: Any, name: str, kind: type | None, where: str) -> Section:
+    """Section [name]; refuses what is no table, and the first key that is no field of `kind`
+    (None: any key may be there). Raises SettingsError.
     """
     place = f"{where}, [{name}]"
     if not isinstance(table, dict):
         raise SettingsError(f"{place} is no table", f"Write it as [{name}] with keys below it.")
-    check_keys(table, tuple(field.name for field in fields(kind)), place)
+    if kind is not None:
+        check_keys(table, tuple(field.name for field in fields(kind)), place)
     return Section(place, table)
 
 

@@ -15,6 +15,8 @@ from dashboard.core.errors import LowwaterError, StoreError
 from dashboard.domain.model import Broker
 from dashboard.store.snapshots import ClusterStore, Store
 
+_UNREACHED = "unreached"  # the folder of a cluster that has not told its id yet; no id is as short
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -102,13 +104,15 @@ def connecting(
 ) -> Iterator[None]:
     """The same for what fails before the cluster has told its id: `known` picks it from the store.
 
-    Nothing is left where no stored cluster, or more than one, is known so.
+    In a store without any cluster the trace has a folder of its own, for whoever waits for a first
+    snapshot. Nothing is left where no stored cluster, or more than one, is known so.
     """
     try:
         yield
     except LowwaterError as error:
         with suppress(StoreError):
-            found = [c for c in (ClusterStore(store, i) for i in store.clusters()) if known(c)]
+            stored = [ClusterStore(store, i) for i in store.clusters()]
+            found = [c for c in stored if known(c)] if stored else [ClusterStore(store, _UNREACHED)]
             if len(found) == 1:
                 failed = replace(_known(found[0]), ended_at=now(), failure=failure_of(error))
                 _write(found[0], replace(failed, brokers=(), trying_since=None), progress)
@@ -130,6 +134,16 @@ def read(cluster: ClusterStore) -> Attempt | None:
         return None
     every = None if found.every_seconds is None else timedelta(seconds=found.every_seconds)
     return Attempt(found.at, found.error, found.brokers, found.trying_since, every, found.left_at)
+
+
+def first(store: Store) -> Attempt | None:
+    """The newest attempt of a store that has no cluster yet; None where there was none.
+
+    Raises StoreError as `read` does.
+    """
+    found = [(sign, made) for cluster in store.begun()
+             if (made := read(cluster)) and (sign := made.newest_sign)]  # fmt: skip
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def failure_of(error: Exception) -> Failure:

@@ -118,6 +118,13 @@ class Buckets:
         return range(bucket % stored, stored, self.count)
 
 
+def files_of(files: Sequence[Part], topic: str, partitions: int) -> list[Part]:
+    """Those of a long table's files in which rows of the topic's partitions can lie."""
+    count = max(len(files), 1)
+    rows = pa.table({"topic": pa.repeat(topic, partitions), "partition": range(partitions)})
+    return [files[at] for at in sorted(set(Buckets(count).of(rows).tolist())) if files]
+
+
 def _whole(values: pa.ChunkedArray) -> pa.Array:
     found = values.combine_chunks()
     return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found

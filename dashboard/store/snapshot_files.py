@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,6 +62,7 @@ def new_id(now: datetime, after: str | None = None) -> str:
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}"
 
 
+@lru_cache(maxsize=4096)  # each analysis asks for the times of all kept snapshots, in every bucket
 def time_of(item_id: str) -> datetime | None:
     """The time in an id, to the millisecond; None for a folder that is not ours."""
     try:

@@ -87,6 +87,11 @@ class Store:
             )
         return matching[0]
 
+    def begun(self) -> list[ClusterStore]:
+        """Folders that are no cluster yet: what a first attempt to collect left."""
+        names = [name for name in self._names(self.path) if not self._is_cluster(name)]
+        return [ClusterStore(self, name) for name in sorted(names)]
+
     def _is_cluster(self, name: str) -> bool:
         marks = ("connection.json", "snapshots", "findings")
         return any(self.fs.exists(f"{self.path}/{name}/{mark}") for mark in marks)

@@ -182,7 +182,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             usable_bytes=_I64, reclaimable_bytes=_I64, held_bytes=_I64, live_bytes=_I64,
             future_bytes=_I64, unexplained_bytes=_I64, measured=_FLAG, error=_TEXT,
             stray_bytes=_I64, orphan_bytes=_I64, delete_bytes=_I64, index_bytes=_I64,
-            inventory_at=_TIME, inferred=pa.list_(_TEXT),
+            inventory_at=_TIME, inferred=pa.list_(_TEXT), guarded_bytes=_I64,
         ),
         # One row per table and broker that should be there: was it, and if not, why.
         _spec(
@@ -279,7 +279,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             directory=_TEXT, **_NAMED_PARTITION, topic_id=_TEXT, kind=_TEXT, size_bytes=_I64,
             verdict=_TEXT, reason=_TEXT, index_bytes=_I64, allocated_bytes=_I64, newest_at=_TIME,
             current_topic_id=_TEXT, first_seen_at=_TIME, last_seen_at=_TIME, snapshots_seen=_I32,
-            check_at=_TIME, evidence=_TEXT, log_end_offset=_I64,
+            check_at=_TIME, evidence=_TEXT, log_end_offset=_I64, scanned_at=_TIME,
         ),
         # The memory behind it: since when each suspect is seen, also those seen only once.
         _spec(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dashboard.core.offered import pair
-from dashboard.core.words import binary, duration, plural
+from dashboard.core.words import binary, days_ahead, duration, plural
 from dashboard.triage.answer import Triage
 from dashboard.triage.followers import WAIT_ALL
 from dashboard.triage.offers import why
@@ -196,7 +196,7 @@ def _lasts(answer: Triage) -> str:
     full, found = answer.disk.full_in, answer.timing
     if full is None:
         return ""
-    said = f"; at that pace it is full in {_time(full)}"
+    said = f"; at that pace it is full in {days_ahead(full / timedelta(days=1))}"
     late = found is not None and (
         found.worst_seconds is None or full.total_seconds() < found.worst_seconds
     )

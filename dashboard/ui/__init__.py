@@ -1,1 +1,1 @@
-"""Streamlit: a folder for the parts of each page, and two for what every page stands on."""
+"""Streamlit: the parts of each page, and two folders for what every page stands on."""

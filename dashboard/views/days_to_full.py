@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dashboard.core.words import LONGEST_DAYS, days_ahead
 from dashboard.views import formats
 
-SOON = 3  # days: below it hours count
-LONGEST = 365  # days: beyond a year a straight line tells nothing
 NEVER = "not filling up"
+MAYBE = "may fill up"  # as likely it stands still: no day is told
 Row = Mapping[str, Any]
 
 
@@ -18,27 +18,27 @@ def of_disks(growth: Iterable[Row]) -> dict[tuple[int, str], Row]:
     return {(row["broker_id"], row["log_dir"]): row for row in growth if row["topic"] is None}
 
 
-def length(days: float) -> str:
-    """`9 h`, `12 d`, `over a year`."""
-    if days > LONGEST:
-        return "over a year"
-    return f"{days * 24:.0f} h" if days < SOON else f"{days:.0f} d"
-
-
 def full_in(days: float | None) -> str:
     """`full in 9 h`; None: it does not grow."""
-    return NEVER if days is None else f"full in {length(days)}"
+    return NEVER if days is None else f"full in {days_ahead(days)}"
+
+
+def likely(row: Row) -> str:
+    """`full in 9 h`; no day where nine cases of ten hold one in which the disk never fills."""
+    unsure = row["days_to_full_high"] is None and row["days_to_full_low"] is not None
+    return MAYBE if unsure and row["days_to_full"] is not None else full_in(row["days_to_full"])
 
 
 def between(low: float | None, high: float | None) -> str:
     """`7 d to 14 d`; without a latest day `not before 7 d`; empty where nothing is known."""
     if low is None:
         return ""
-    if low > LONGEST:
+    if low > LONGEST_DAYS:
         return "not within a year"
     if high is None:
-        return f"not before {length(low)}"
-    return length(low) if length(low) == length(high) else f"{length(low)} to {length(high)}"
+        return f"not before {days_ahead(low)}"
+    first, last = days_ahead(low), days_ahead(high)
+    return first if first == last else f"{first} to {last}"
 
 
 def said(row: Row | None) -> str:
@@ -46,4 +46,4 @@ def said(row: Row | None) -> str:
     if row is None or row["used_bytes_per_hour"] is None:
         return formats.UNKNOWN
     sure = between(row["days_to_full_low"], row["days_to_full_high"])
-    return full_in(row["days_to_full"]) + (f" ({sure})" if sure else "")
+    return likely(row) + (f" ({sure})" if sure else "")

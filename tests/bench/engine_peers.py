@@ -32,17 +32,25 @@ with history as (
     from read_parquet($offsets) o join read_parquet($topics) t using (snapshot_id, topic_no)
     where committed_offset >= 0
 ),
+told as (  -- an id that was told once stands where none is told later
+    select * replace (last_value(topic_id ignore nulls) over each_group as topic_id) from history
+    window each_group as (partition by topic, partition, group_id order by taken_at)
+),
 counting as (  -- on a topic made anew the first offset is a commit, whatever its number
-    select h.*, lag((committed_offset, topic_id)) over (
-        partition by h.topic, partition, group_id order by h.taken_at) as before
-    from history h
+    select *, coalesce(committed_offset <> lag(committed_offset) over each_group, false)
+        or coalesce(topic_id <> lag(topic_id) over each_group, false) as moved
+    from told
+    window each_group as (partition by topic, partition, group_id order by taken_at)
+),
+newest as (
+    select topic, partition, group_id, max_by(topic_id, taken_at) as topic_id,
+        max_by(committed_offset, taken_at) as committed_offset, max(taken_at) as last_seen_at,
+        max(case when moved then taken_at end) as last_commit_at
+    from counting group by all
 )
-select c.topic, partition, group_id, max_by(c.topic_id, c.taken_at) as topic_id,
-    max_by(committed_offset, c.taken_at) as committed_offset, max(c.taken_at) as last_seen_at,
-    max(case when before <> (committed_offset, c.topic_id) then c.taken_at end) as last_commit_at
-from counting c left join read_parquet($topic) now using (topic)
-where now.topic is null or coalesce(c.topic_id = now.topic_id, true)
-group by c.topic, partition, group_id
+select n.* from newest n left join read_parquet($topic) now using (topic)
+-- one that was seen without an id is of no topic that has one
+where now.topic_id is null or coalesce(n.topic_id = now.topic_id, false)
 """
 _RECLAIMABLE = """
 with sizes as (
@@ -77,7 +85,8 @@ with history as (
     select now.topic, r.partition, r.broker_id, r.taken_at, size_bytes,
         time_bucket(interval '{PANE}', r.taken_at) as pane
     from read_parquet($replicas) r join read_parquet($topics) t using (snapshot_id, topic_no)
-        join read_parquet($topic) now on now.topic = t.topic and now.topic_id = t.topic_id
+        join read_parquet($topic) now on now.topic = t.topic
+            and coalesce(now.topic_id = t.topic_id, true)
     where not coalesce(is_future, false) and size_bytes is not null
 ),
 running as (
@@ -142,31 +151,30 @@ def by_polars(files: dict[str, Any]) -> dict[str, pa.Table]:
 def _named(files: dict[str, Any], table: str) -> pl.LazyFrame:
     """A history with each row's topic and topic_id, and today's id of that topic."""
     topics = pl.scan_parquet(files["topics"]).select("snapshot_id", "topic_no", "topic", "topic_id")
-    today = pl.scan_parquet(files["topic"]).select("topic", now_id="topic_id")
+    today = pl.scan_parquet(files["topic"]).select("topic", now_id="topic_id", is_there=True)
     rows = pl.scan_parquet(files[table]).drop("topic_id", strict=False)
     rows = rows.join(topics, on=["snapshot_id", "topic_no"])
     return rows.join(today, on="topic", how="left")
 
 
-def _of_now() -> pl.Expr:
-    """Whether a row of `_named` is of the topic as it is today."""
-    return (pl.col("topic_id") == pl.col("now_id")).fill_null(True)
-
-
 def _polars_holds(files: dict[str, Any]) -> pl.LazyFrame:
     key = ["topic", "partition", "group_id"]
     rows = _named(files, "offsets").filter(pl.col("committed_offset") >= 0)
+    told = pl.col("topic_id").forward_fill().over(key, order_by="taken_at")
+    rows = rows.with_columns(topic_id=told)
     moved = pl.any_horizontal(
-        pl.col(name) != pl.col(name).shift(1).over(key, order_by="taken_at")
+        (pl.col(name) != pl.col(name).shift(1).over(key, order_by="taken_at")).fill_null(False)
         for name in ("committed_offset", "topic_id")
     )
-    rows = rows.with_columns(moved=moved).filter(_of_now()).sort("taken_at")
-    return rows.group_by(key).agg(
-        pl.col("topic_id").last(),
-        pl.col("committed_offset").last(),
+    rows = rows.with_columns(moved=moved).sort("taken_at")
+    newest = rows.group_by(key).agg(
+        pl.col("topic_id", "now_id", "committed_offset").last(),
         last_seen_at=pl.col("taken_at").last(),
         last_commit_at=pl.col("taken_at").filter("moved").last(),
     )
+    # One that was seen without an id is of no topic that has one.
+    same = (pl.col("topic_id") == pl.col("now_id")).fill_null(False)
+    return newest.filter(pl.col("now_id").is_null() | same)
 
 
 def _polars_reclaimable(files: dict[str, Any], holds: pl.LazyFrame) -> pl.LazyFrame:
@@ -207,7 +215,8 @@ def _polars_trends(files: dict[str, Any]) -> pl.LazyFrame:
     key = ["topic", "partition", "broker_id"]
     live = ~pl.col("is_future").fill_null(False) & pl.col("size_bytes").is_not_null()
     size, at = pl.col("size_bytes"), pl.col("taken_at")
-    there = pl.col("topic_id") == pl.col("now_id")  # of a topic that is missed nothing is drawn
+    # Of a topic that is missed nothing is drawn; where an id is not told the name has to do.
+    there = pl.col("is_there") & (pl.col("topic_id") == pl.col("now_id")).fill_null(True)
     panes = _named(files, "replicas").filter(live, there).group_by(
         *key, pane=at.dt.truncate("12h")
     ).agg(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.calls import DeletedRecords, delete_records
 from dashboard.cli.main import main
 from dashboard.demo.kafka.brokers import LocalCluster
 from tests.brokers.purge_bench import Bench
@@ -66,6 +67,39 @@ def delete_all(
         return code, json.loads(said.out), said.err
 
     return delete
+
+
+def test_the_python_call_tells_per_partition_what_became_of_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(bench.settings.source))
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(bench.settings.state_dir))
+    topic, held = bench.topic(100), bench.topic(100)
+    bench.commit("reads-on", topic, {0: 90})
+    bench.commit("far-behind", held, {0: 5})
+    said: list[str] = []
+
+    def delete(offset: int, **more: Any) -> dict[tuple[str, int], DeletedRecords]:
+        return delete_records(
+            {(topic, 0): offset, (held, 0): offset}, bootstrap_servers=bench.bootstrap,
+            cluster="test", progress=said.append, **more,
+        )  # fmt: skip
+
+    guarded = delete(60)
+    assert {d.error for d in guarded.values()} == {"readers-undeclared", "unread-by-group"}
+    assert len(bench.offsets(topic, 0)) == len(bench.offsets(held, 0)) == 100
+    assert said == [], "nothing was free: nothing was queued"
+    lifted = dict.fromkeys(("readers-undeclared", "no-history"), "a test's own topics")
+    done = delete(60, override=lifted)
+    assert done == {
+        (topic, 0): DeletedRecords(60, 60, None),
+        (held, 0): DeletedRecords(None, None, "unread-by-group"),
+    }
+    assert bench.offsets(topic, 0) == list(range(60, 100))
+    assert len(bench.offsets(held, 0)) == 100
+    only = delete(70, override=lifted, leader_only=True)[topic, 0]
+    assert (only.low_watermark, only.error) == (None, "UNSUPPORTED_VERSION"), "no v3 here"
+    assert bench.journal.verify().ok
 
 
 Delete = Callable[[str, Meanwhile], tuple[int, dict[str, Any], str]]

@@ -149,7 +149,8 @@ def test_a_log_that_lost_its_end_keeps_what_it_grew_past_an_old_commit(
         pytest.skip(
             "before 4.0 a lone broker that was killed goes on in the leader epoch of before"
         )
-    with LocalCluster(tmp_path / "kafka", kafka_jars, brokers=1) as broker:
+    kept = {"offsets.retention.check.interval.ms": "600000"}  # as it comes
+    with LocalCluster(tmp_path / "kafka", kafka_jars, brokers=1, properties=kept) as broker:
         bench = Bench(broker.bootstrap, broker.cluster_id, tmp_path / "bench", replicas=1)
         lost, whole = bench.topic(1500), bench.topic(300)
         group = f"reads-{uuid.uuid4().hex[:8]}"
@@ -182,7 +183,20 @@ def test_a_log_that_lost_its_end_keeps_what_it_grew_past_an_old_commit(
         healthy = bench.plan(whole)
         assert healthy.partitions[0].target_offset == 300
         assert bench.apply(healthy).run.state == "done"
+        _holds_while_it_is_listed(bench, "died", bench.topic(10))
         bench.close()
+
+
+def _holds_while_it_is_listed(bench: Bench, group: str, topic: str) -> None:
+    """A consumer that dies before its first commit, and that no snapshot met: it reads anything."""
+    bench.commit("done", topic, {0: 10})
+    with reading(bench, group, topic):
+        pass
+    until(lambda: not _members(bench, group), 60)
+    plan = bench.plan(topic)
+    assert f"Group {group} may read any topic" in guards(plan)["no-committed-offset"]
+    waived = bench.plan(topic, waive=[f"{group}=a trial"])
+    assert "no-committed-offset" not in guards(waived)
 
 
 def read_all(bench: Bench, group: str, topic: str, count: int) -> int:

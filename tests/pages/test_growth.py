@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.core.clock import utc_now
-from dashboard.ui.growth import idle_table, retention_table
+from dashboard.ui.growth import advice
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -103,8 +103,8 @@ def test_the_change_goes_from_an_open_page_once_its_snapshot_is_too_old(
     open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = open_page("growth")
-    assert app.code and idle_table.AGAIN.total_seconds() in redrawn
-    monkeypatch.setattr(retention_table, "utc_now", lambda: utc_now() + timedelta(minutes=5))
+    assert app.code and advice.AGAIN.total_seconds() in redrawn
+    monkeypatch.setattr(advice, "utc_now", lambda: utc_now() + timedelta(minutes=5))
     assert "No change is given: the newest findings are of" in said(app.run()) and not app.code
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import LogDir
 from dashboard.triage import answer
 from dashboard.triage.selection import Question
+from dashboard.ui import making_room
 from tests.pages.conftest import Open, said
 from tests.pages.purges import Requests
 from tests.unit.triage.world import D1, World, ask, read_to_the_end
@@ -19,8 +21,8 @@ from tests.unit.triage.world import D1, World, ask, read_to_the_end
 @pytest.fixture(autouse=True)
 def full_from_60_percent(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the sample's disks has 61 % in use."""
-    monkeypatch.setattr("dashboard.ui.overview.making_room.FULL", 0.6)
-    monkeypatch.setattr("dashboard.ui.overview.making_room._ROOM", 0.5)
+    monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.6)
+    monkeypatch.setattr("dashboard.ui.making_room._ROOM", 0.5)
 
 
 @pytest.fixture
@@ -109,11 +111,46 @@ def test_a_cluster_that_does_not_answer_is_told(open_page: Open, asked: list[Que
     assert "nobody answers" in said(look(open_page(), "2GiB"))
 
 
-def test_while_every_disk_has_room_there_is_no_panel(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
+def test_while_every_disk_has_room_any_of_them_can_be_asked_for_some(
+    open_page: Open, asked: list[Question], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.ui.overview.making_room.FULL", 0.999)
-    assert not [e for e in open_page().expander if "Make room" in e.label]
+    monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.999)
+    monkeypatch.setattr("dashboard.ui.making_room._ROOM", 0.8)
+    app = open_page()
+    assert "needs room" not in said(app) and "triage-open" not in {b.key for b in app.button}
+    assert [e.label for e in app.expander if "Free up space" in e.label] == ["Free up space"]
+    app.selectbox(key="triage-disk").select_index(2).run()
+    app.button(key="triage-look").click().run()
+    assert (asked[0].broker_id, asked[0].need_bytes) == (3, 4 * 2**30)  # a tenth of 40 GiB
+
+
+def test_a_disk_that_needs_room_says_so_before_all_else_with_three_numbers_and_a_button(
+    open_page: Open,
+) -> None:
+    app = open_page()
+    text = said(app)
+    assert text.index("broker 1 · /d1 needs room") < text.index("are consumed by every known group")
+    alarm = next(html.body for html in app.get("html") if "needs room" in html.proto.body)
+    assert "<b>61% full</b>" in alarm and "<b>40 h (32 h to 53 h)</b>" in alarm
+    assert "can leave there at once" in alarm
+    app.button(key="triage-open").click().run()
+    assert next(e for e in app.expander if "Make room" in e.label).proto.expanded
+
+
+def test_a_disk_that_is_full_within_a_day_alarms_unless_it_may_as_well_stand_still() -> None:
+    disk = {"broker_id": 1, "log_dir": "/d", "total_bytes": 100 << 30, "usable_bytes": 60 << 30,
+            "reclaimable_bytes": 7, "error": None}  # fmt: skip
+    place = {"topic": None, "broker_id": 1, "log_dir": "/d", "used_bytes_per_hour": 1}
+    soon = place | {"days_to_full": 0.9, "days_to_full_low": 0.5, "days_to_full_high": 1.4}
+
+    def urgent(**growth: Any) -> bool:
+        disks, rates = (pa.Table.from_pylist([row]) for row in (disk, soon | growth))
+        (room,) = making_room.rooms(disks, rates)
+        return room.urgent
+
+    assert urgent()
+    assert not urgent(days_to_full=1.1)
+    assert not urgent(days_to_full_high=None)
 
 
 def test_a_size_that_is_none_is_told(open_page: Open) -> None:

@@ -99,11 +99,11 @@ def test_what_can_be_given_back(open_page: Open, lab: Lab) -> None:
     assert formats.size(sum(column(page, "Reclaimable").values())) == consumed
     assert formats.size(sum(exported(lab, "lowwater_reclaimable_bytes").values())) == consumed
 
-    declared = the_one(overview, SIZE + "</strong> of it in topics whose readers are declared")
+    declared = the_one(overview, SIZE + "</strong> of it in topics whose <abbr")
     assert the_one(totals, SIZE + " of it free of guards") == declared
     assert f"{declared} of it in topics whose readers are declared" in headline
 
-    once = the_one(overview, SIZE + " leave at once, in whole segments")
+    once = the_one(overview, SIZE + ' leave <abbr title="[^"]*">at once</abbr>, in whole segments')
     assert formats.size(sum(column(page, "At once").values())) == once
     assert f"{once} leave at once" in report.headline_note
 
@@ -135,7 +135,7 @@ def test_what_a_group_holds_back_and_what_its_waiver_adds(
     assert the_one(ticked, SIZE + " of it at once") == once
     (row,) = [row for row in report_rows(lab, "blockers") if row[0] == group]
     assert row[1] == once
-    if f"if <b>{group}</b> were waived" in overview:
+    if f"if <b>{group}</b> were <abbr" in overview:
         assert the_one(overview, SIZE + "</strong> more would leave at once if") == once
 
 
@@ -170,7 +170,9 @@ def test_when_a_disk_is_full(open_page: Open, lab: Lab) -> None:
         name, full_in = f"{row[0]} · /d1", row[8]
         likely, _, between = full_in.partition(" (")
         assert likely not in (formats.UNKNOWN, "")
-        of_disk = overview[overview.index(f">{name}</abbr>") :].split('<div class="lw-disk">')[0]
+        of_disk = overview[overview.index(f">broker {row[0]}</a> · ") :].split(
+            '<div class="lw-disk">'
+        )[0]
         assert f">full in {likely}</abbr>" in of_disk and between.rstrip(")") in of_disk
         of_dir = growth[growth.index(f">broker {name}</abbr>") :].split("</tr>")[0]
         assert f"<b>{likely}</b>" in of_dir and between.rstrip(")") in of_dir

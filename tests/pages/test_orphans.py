@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
-from dashboard.ui.orphans import orphan_table
+from dashboard.ui import orphan_rows
 from tests.pages.conftest import Open, said
 from tests.support import sample_rich
 
@@ -88,7 +88,7 @@ def test_filters_keep_kind_verdict_and_broker(open_page: Open) -> None:
 
 
 def test_selected_rows_show_their_cards(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orphan_table, "show", lambda rows: [rows[6]])
+    monkeypatch.setattr(orphan_rows, "show_table", lambda rows: [rows[6]])
     app = open_page("orphans", "rich")
     (card,) = (str(b.value) for b in app.html if "<dl>" in str(b.value))
 
@@ -171,7 +171,7 @@ def test_of_ten_thousand_orphans_a_thousand_are_sent_to_the_browser(
 
     assert "in 10\u202f000 orphans" in said(app)
     assert sum("<dl>" in str(block.value) for block in app.html) == 4
-    assert len(folders(app)) == orphan_table.SHOWN
+    assert len(folders(app)) == orphan_rows.TABLE_SHOWN
     assert "9\u202f000 more: filter to see them, the CSV has all." in said(app)
 
 

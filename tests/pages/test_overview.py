@@ -15,7 +15,8 @@ from dashboard.domain.model import Broker
 from dashboard.history.pruning import prune
 from dashboard.purge.journal.journal import Journal
 from dashboard.store import attempts
-from dashboard.ui.session import loading, routes
+from dashboard.store.snapshots import Store
+from dashboard.ui.session import context, routes
 from dashboard.views import formats, headline
 from dashboard.views.facts import known_total
 from tests.pages.conftest import Open, said
@@ -27,8 +28,27 @@ def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: 
     text = said(open_page())
 
     assert "30.2 GiB</abbr></strong> are consumed by every known group" in text
-    assert "17.8 GiB</abbr></strong> of it in topics whose readers are declared" in text
+    assert "17.8 GiB</abbr></strong> of it in topics whose <abbr" in text
+    assert ">readers are declared</abbr>." in text and ">waived</abbr>." in text
     assert "6.8 GiB</abbr></strong> more would leave at once if <b>billing-replay</b> were" in text
+
+
+def test_help_explains_every_word(open_page: Open) -> None:
+    app = open_page().button(key="lw-help").click().run()
+    assert "the lowest log start offset of all alive replicas" in said(app)
+
+
+@pytest.mark.parametrize(
+    ("page", "cost"), [("overview", "2.41"), ("reclaimable", "2.41"), ("topic", "1.44")]
+)
+def test_where_storage_has_a_price_bytes_have_one(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str, cost: str
+) -> None:
+    assert " costs about " not in said(open_page(page, name="orders"))
+    file = tmp_path / "lowwater.toml"
+    file.write_text("[price]\nper_gib_month = 0.08\n")
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(file))
+    assert f" costs about {cost} EUR a month." in said(open_page(page, name="orders"))
 
 
 def test_without_sizes_nothing_is_told_as_zero(open_page: Open) -> None:
@@ -130,7 +150,7 @@ def test_while_a_broker_is_away_guards_and_their_bytes_are_named_and_its_disk_st
 
 def test_the_button_promises_what_the_plan_shows_first(open_page: Open) -> None:
     app = open_page()
-    facts = loading.facts_of(app.session_state["lw-kept"])
+    facts = context.facts_of(app.session_state["lw-kept"])
     size = formats.size(known_total(facts, "bytes_at_once", "free"))
     assert app.button(key="plan-safest").label == f"Plan the safest: {size} at once"
 
@@ -236,6 +256,22 @@ def test_an_outage_and_the_switch_stand_on_every_page(
     assert "h:1 could not be reached: &lt;refused&gt;" in text
     assert "Start a broker." in text
     assert "⏸ every purge is stopped</b>: an approver switched every purge off" in text
+
+
+def test_where_the_very_first_attempt_fails_the_page_says_why(
+    open_page: Open, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(ClusterError),
+        attempts.connecting(Store(str(tmp_path / "data")), lambda _: True, utc_now, lambda _: None),
+    ):
+        raise ClusterError("h:1 could not be reached: <refused>", "Start a broker.")
+
+    text = said(open_page(variant=None))
+
+    assert "No snapshot yet" in text
+    assert "The first attempt to collect failed (CLUSTER_UNREACHABLE)" in text
+    assert "h:1 could not be reached: &lt;refused&gt;" in text and "Start a broker." in text
 
 
 def test_a_missing_broker_of_the_newest_attempt_is_named_beside_older_numbers(

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
 from dashboard.store.snapshots import Store
-from dashboard.ui.growth import idle_table
-from dashboard.ui.session import loading
+from dashboard.ui.growth import advice
+from dashboard.ui.session import context
 from dashboard.views import formats
 from dashboard.views.facts import known_total
 from tests.pages.conftest import Open, read, said
@@ -71,7 +71,7 @@ def test_totals_follow_the_filters(open_page: Open) -> None:
 def test_how_do_you_know_speaks_of_the_topics_that_pass_the_filters(open_page: Open) -> None:
     app = open_page("reclaimable")
     app.text_input(key="topic").set_value("payments").run()
-    facts = loading.facts_of(app.session_state["lw-kept"])
+    facts = context.facts_of(app.session_state["lw-kept"])
     rows = facts.filter(pc.and_(pc.equal(facts["topic"], "payments"), facts["consumed"]))
     low, high = (known_total(rows, name) for name in ("bytes_low", "bytes_high"))
     text = said(app)
@@ -91,7 +91,7 @@ def test_what_a_tick_adds_is_what_stands_beside_the_group(open_page: Open) -> No
 def test_what_guards_hold_is_named_beside_the_totals(open_page: Open) -> None:
     app = open_page("reclaimable", "broker-away")
     text = said(app.text_input(key="topic").set_value("orders").run())
-    rows = loading.facts_of(app.session_state["lw-kept"])
+    rows = context.facts_of(app.session_state["lw-kept"])
     of = rows.filter(pc.match_substring(rows["topic"], "orders"))
     size = formats.size(known_total(of, "bytes_likely", "guarded"))
     assert f"{size} below the targets are held by guards: under-replicated ({size}" in text
@@ -263,8 +263,8 @@ def test_the_line_goes_from_an_open_page_once_its_snapshot_is_too_old(
     open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = open_page("reclaimable")
-    assert app.code and idle_table.AGAIN.total_seconds() in redrawn
-    monkeypatch.setattr(idle_table, "utc_now", lambda: utc_now() + timedelta(minutes=5))
+    assert app.code and advice.AGAIN.total_seconds() in redrawn
+    monkeypatch.setattr(advice, "utc_now", lambda: utc_now() + timedelta(minutes=5))
     assert "Not proposed: the newest findings are of" in said(app.run()) and not app.code
 
 

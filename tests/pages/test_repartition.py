@@ -9,8 +9,8 @@ import pytest
 
 from dashboard.core.clock import utc_now
 from dashboard.store.snapshots import ClusterStore
-from dashboard.ui.growth import idle_table
-from dashboard.ui.policies import repartition_cards
+from dashboard.ui import policy_advice
+from dashboard.ui.growth import advice
 from tests.pages.conftest import Open, said
 from tests.unit.policies import kept_history
 from tests.unit.policies.streams_topics import TOPIC, Group, Log, run
@@ -49,8 +49,8 @@ def test_advice_goes_from_an_open_page_once_its_snapshot_is_too_old(
 
     run(store, [log], step, snapshots=8, end=utc_now())
     app = open_page("policies")
-    assert "Nobody purges it" in said(app) and idle_table.AGAIN.total_seconds() in redrawn
-    monkeypatch.setattr(repartition_cards, "utc_now", lambda: utc_now() + timedelta(minutes=5))
+    assert "Nobody purges it" in said(app) and advice.AGAIN.total_seconds() in redrawn
+    monkeypatch.setattr(policy_advice, "utc_now", lambda: utc_now() + timedelta(minutes=5))
     text = said(app.run())
     assert "Nobody purges it" not in text and "more than 3 x 60 s ago" in text
 

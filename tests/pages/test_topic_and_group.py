@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
+from dashboard.store.snapshot_files import new_id
+from dashboard.store.snapshots import ClusterStore
+from dashboard.ui import topic
 from tests.pages.conftest import Open, read, said
 from tests.pages.purges import Requests, queued
+from tests.support import sample_store
 
 
 def links(app: AppTest) -> dict[str, str]:
@@ -35,6 +42,65 @@ def test_a_topic_says_what_it_holds_who_holds_it_where_it_lies_and_how_it_is_set
     assert "name=billing-replay" in links(app)["**billing-replay** holds back 6.8 GiB"]
 
 
+def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = utc_now()
+    for hours in (50, 3, 2, 0):
+        store = sample_store.write(tmp_path / "data", now=now - timedelta(hours=hours))
+    reads: list[str] = []
+    whole = ClusterStore.read_files
+
+    def counted(*args: Any, **rest: Any) -> Any:
+        reads.extend([args[2].id] if args[3] == "replicas" and "only" in rest else [])
+        return whole(*args, **rest)
+
+    monkeypatch.setattr(ClusterStore, "read_files", counted)
+    app = open_page("topic", variant=None, name="orders")
+    ids = store.ids("snapshots")
+    assert reads == [ids[0], ids[-1]]  # three within hours are one slice of two days
+    assert "measured less than twice" not in said(app)
+    app.segmented_control(key="topic-span").set_value("1 h").run()
+    assert "measured less than twice in that time" in said(app)
+    app.segmented_control(key="topic-span").set_value("24 h").run()
+    assert "measured less than twice" not in said(app)
+    assert sorted(reads) == ids
+
+
+def test_slices_of_time_stay_where_they_are_and_each_has_its_newest_snapshot() -> None:
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    ids = [new_id(start + timedelta(minutes=m)) for m in range(1000)]
+    before, after = topic.spread(ids[:-1]), topic.spread(ids)
+    assert 6 <= len(after) <= topic.MOST + 1
+    assert after[-1] == ids[-1] and len({*after} - {*before}) == 1
+    assert topic.spread(ids, start + timedelta(minutes=998)) == ids[-2:]
+    assert topic.spread([]) == []
+
+
+def test_a_broker_says_how_full_it_is_what_fills_it_and_what_is_slow_there(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.6)
+    app = open_page("broker", "rich", name="1")
+    text = said(app)
+
+    assert "broker 1 · /d1 needs room" in text
+    assert "<strong>Broker 1</strong> has " in text and "can leave there at once" in text
+    assert "What fills it" in text and '<a href="topic?name=orders" target="_self">' in text
+    assert 'aria-label="broker 1 /d1: live and needed' in text
+    assert 'aria-label="broker 2' not in text
+    assert "Slow replicas here" in text and "Orphans here" in text
+    app.button(key="triage-open").click().run()
+    assert any("Make room on broker 1" in e.label for e in app.expander)
+
+
+def test_a_broker_that_did_not_answer_has_nothing_that_is_known(open_page: Open) -> None:
+    text = said(open_page("broker", "broker-missing", name="3"))
+    assert "<strong>Broker 3</strong> did not answer: " in text
+    assert "What fills it" not in text
+    assert "No broker 9" in said(open_page("broker", "broker-missing", name="9"))
+
+
 def test_a_topic_has_three_answers_with_bytes(open_page: Open) -> None:
     app = open_page("topic", name="orders")
     assert "Wait: " in said(app) and "until billing-replay has read on" in said(app)
@@ -46,6 +112,12 @@ def test_a_topic_has_three_answers_with_bytes(open_page: Open) -> None:
     app.button(key="waive billing-replay").click().run()
     assert app.multiselect(key="plan-topics").value == ["orders"]
     assert app.multiselect(key="plan-waive").value == ["billing-replay"]
+
+
+def test_a_retention_that_fits_its_readers_is_an_answer_with_bytes(open_page: Open) -> None:
+    text = said(open_page("topic", "rich", name="orders"))
+    assert "<b>Shorten retention: </b>3 d fit its declared readers, it is 7 d; 6.0 GiB" in text
+    assert "fit its declared readers" not in said(open_page("topic", variant=None, name="skewed"))
 
 
 def test_what_no_retention_deletes_has_no_retention_to_shorten(open_page: Open) -> None:
@@ -102,12 +174,16 @@ def test_the_search_leads_to_what_is_meant_and_lists_what_may_be(open_page: Open
     app.text_input(key="lw-find").set_value("billing-re").run()
     assert "<strong>billing-replay</strong> holds back" in said(app)
 
+    app = open_page("growth")
+    app.text_input(key="lw-find").set_value("Broker 2").run()
+    assert "<strong>Broker 2</strong> has" in said(app)
+
     app = open_page("overview")
     app.text_input(key="lw-find").set_value("BILL").run()
     found = links(app)
     assert {"group billing", "group billing-replay"} <= found.keys()
     app.text_input(key="lw-find").set_value("nothing-like-it").run()
-    assert "No topic or group of that name." in said(app)
+    assert "No topic, group or broker of that name." in said(app)
 
 
 def test_overview_and_reclaimable_lead_to_both(open_page: Open) -> None:

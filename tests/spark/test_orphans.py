@@ -217,7 +217,7 @@ def test_what_a_living_partition_is_past_reaches_the_verdict_of_its_folder(lab: 
     rows = {row["topic"]: row for row in lab.rows("orphans")}
     for long, (*_, verdict) in zip(names, PAST, strict=True):
         row = rows.pop(long)
-        assert (row["kind"], row["log_end_offset"]) == ("stray", 7)
+        assert (row["kind"], row["log_end_offset"]) == ("moved-away", 7)
         assert row["verdict"] == verdict, row["reason"]
     assert not rows
 

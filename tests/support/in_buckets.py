@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from itertools import cycle
 
 from dashboard.store.snapshot_writer import Writer
-from dashboard.store.snapshots import ClusterStore
+from dashboard.store.snapshots import ClusterStore, Store
 
 
-def copied(cluster: ClusterStore, name: str, buckets: Sequence[int]) -> ClusterStore:
-    """A cluster of this name beside the other, with its snapshots under their own ids; the numbers
-    of buckets take turns.
+def copied(
+    cluster: ClusterStore, name: str, buckets: Sequence[int], store: Store | None = None
+) -> ClusterStore:
+    """A cluster of this name beside the other, or in another store, with its snapshots under their
+    own ids; the numbers of buckets take turns.
     """
-    other = ClusterStore(cluster.store, name)
+    other = ClusterStore(store or cluster.store, name)
     for snapshot_id, count in zip(cluster.ids("snapshots"), cycle(buckets), strict=False):
         found = cluster.manifest("snapshots", snapshot_id)
         tables = {table: cluster.read("snapshots", found.id, table) for table in found.tables}

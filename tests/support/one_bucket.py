@@ -105,5 +105,6 @@ def who_reads(
     readers = met.remembered(cluster, snapshot, None, ())
     unread = set(groups.unread(cluster, snapshot)["group_id"].to_pylist())
     return groups.who_reads(
-        listed, topics, offsets=offsets, streams=streams, held=held, met=readers, unread=unread
-    )
+        listed, topics, offsets=offsets, streams=streams, held=held, met=readers, unread=unread,
+        complete=not snapshot.details.get("groups_incomplete"),
+    )  # fmt: skip

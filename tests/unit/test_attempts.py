@@ -139,6 +139,26 @@ def test_a_cluster_that_never_answered_is_known_by_what_the_store_remembers(
     assert attempts.read(other) is None
 
 
+def test_the_first_attempt_of_all_is_kept_for_whoever_waits_for_a_snapshot(
+    cluster: ClusterStore,
+) -> None:
+    assert attempts.first(cluster.store) is None
+    refused(cluster, lambda _: False)
+    first = attempts.first(cluster.store)
+    assert first is not None
+    assert (first.failure, first.ended_at) == (FAILURE, AT + EVERY)
+    assert cluster.store.clusters() == []  # the trace is no cluster
+    late = ClusterError("no DESCRIBE", "Grant it.")
+    with (
+        pytest.raises(ClusterError),
+        attempts.attempt(cluster, lambda: AT + 2 * EVERY, silent, EVERY),
+    ):
+        raise late  # the cluster told its id, and nothing else
+    first = attempts.first(cluster.store)
+    assert first is not None
+    assert first.failure == Failure("CLUSTER_UNREACHABLE", "no DESCRIBE", "Grant it.")
+
+
 @pytest.mark.parametrize(
     "body", ["{", "[]", "{}", '{"at": "yesterday", "error": null}', '{"brokers": 5}']
 )

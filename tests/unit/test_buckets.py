@@ -143,6 +143,20 @@ def test_a_table_in_buckets_reads_as_one(cluster: ClusterStore, buckets: int) ->
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 8])
+def test_one_topic_is_read_from_the_files_that_can_hold_it(
+    cluster: ClusterStore, buckets: int
+) -> None:
+    found = written(cluster, buckets, 3)
+    every = cluster.read("snapshots", found.id, "partitions")
+    files = found.files("partitions")
+    own = table_files.files_of(files, "b", 3)
+    assert len(own) <= min(3, len(files))
+    mine = cluster.read_files("snapshots", found, "partitions", own, only=pc.field("topic_no") == 3)
+    assert mine.equals(every.filter(pc.field("topic_no") == 3))
+    assert table_files.files_of([], "b", 3) == []
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 8])
 def test_some_rows_are_chosen_in_each_file_by_itself(
     cluster: ClusterStore, buckets: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

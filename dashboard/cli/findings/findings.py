@@ -26,7 +26,7 @@ _COLUMNS = {
     ),
     "disks": (
         "broker_id", "log_dir", "total_bytes", "usable_bytes", "reclaimable_bytes", "held_bytes",
-        "live_bytes", "stray_bytes", "orphan_bytes", "unexplained_bytes", "error",
+        "live_bytes", "guarded_bytes", "stray_bytes", "orphan_bytes", "unexplained_bytes", "error",
     ),
     "orphans": (
         "broker_id", "log_dir", "directory", "kind", "size_bytes", "newest_at", "verdict", "reason",

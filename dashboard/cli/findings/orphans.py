@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dashboard.cli import context, files, output
-from dashboard.cli.findings import orphans_sweep
+from dashboard.cli.findings import orphans_run, orphans_sweep
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import UsageError
@@ -23,7 +23,8 @@ _DESCRIPTION = """\
 Partition folders that the cluster no longer knows, as the newest analysis found them: what
 each one is, how many bytes it holds, since when it is seen, and whether it may go. Then what
 each disk is made of, and the line that takes stock of a broker whose disk nobody listed.
-Changes nothing; `sweep`, on a broker's host, acts on the file that --out writes."""
+Changes nothing; `sweep`, on a broker's host, acts on the file that --out writes, and `run` there
+is the service that does so by itself."""
 _ROWS = ("broker", "log dir", "directory", "kind", "on disk", "newest", "verdict", "reason")
 _PARTS = (
     "live", "held", "reclaimable", "future", "stray", "orphan", "delete", "index", "unexplained",
@@ -41,18 +42,25 @@ def add_parser(verbs: Verbs) -> None:
             "lowwater orphans --json",
             "lowwater orphans --out verdicts.json",
             *orphans_sweep.EXAMPLES,
+            *orphans_run.EXAMPLES,
         ),
     )
-    parser.add_argument("action", nargs="?", choices=("sweep",), help="act on a verdicts file")
+    parser.add_argument(
+        "action", nargs="?", choices=("sweep", "run"), help="act on a verdicts file, or by itself"
+    )
     parser.add_argument("--out", metavar="VERDICTS", help="write the verdicts for `sweep`")
     orphans_sweep.add_flags(parser)
+    orphans_run.add_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the orphans, or sweep. Raises StoreError NO_ANALYSIS, UsageError FILE_UNWRITABLE."""
+    if args.action and args.out:
+        raise UsageError(f"lowwater orphans {args.action} does not take --out", "Leave it out.")
+    if args.action == "run":
+        return orphans_run.run(args)
+    orphans_run.refuse_flags(args, run=False)
     if args.action == "sweep":
-        if args.out:
-            raise UsageError("lowwater orphans sweep does not take --out", "Leave it out.")
         return orphans_sweep.run(args)
     orphans_sweep.refuse_flags(args)
     if args.out:

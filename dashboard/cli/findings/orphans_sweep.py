@@ -63,7 +63,9 @@ def add_flags(parser: Parser) -> None:
     )
     group.add_argument("--restore", metavar="FOLDER", help="put a folder in quarantine back")
     group.add_argument("--delete-now", metavar="FOLDER", help="delete one before its time")
-    group.add_argument("--confirm", metavar="TEXT", help="the sentence that --delete-now shows")
+    group.add_argument(
+        "--confirm", metavar="TEXT", help="the sentence that --delete-now, or run, shows"
+    )
     group.add_argument(
         "--script", action="store_true", help="print a shell script for hosts without this program"
     )
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if args.verify:
         return _verify(args, settings)
     _require(args, settings)
-    with _connected(args, settings) as live, _switch(settings, acts=bool(_acts(args))) as stopped:
+    with _connected(args, settings) as live, switch(settings, acts=bool(_acts(args))) as stopped:
         if args.script:
             return _script(args, settings, live, stopped)
         report = _act(args, settings, live, stopped)
@@ -114,23 +116,31 @@ def _check(args: argparse.Namespace) -> None:
     acts = _acts(args)
     if len(acts) > 1:
         raise UsageError(f"{' and '.join(acts)} do not go together", "Give one of them.")
-    if not args.log_dirs:
-        raise UsageError("lowwater orphans sweep needs --log-dirs", "Write the broker's log.dirs.")
+    check_place(args, "sweep")
     if (args.script or not acts) and not args.verdicts:
         raise UsageError(
             "lowwater orphans sweep needs --verdicts",
             "Write the file with: lowwater orphans --out FILE.",
+        )
+    if args.confirm and not args.delete_now:
+        raise UsageError("--confirm belongs to --delete-now", "See: lowwater orphans --help")
+
+
+def check_place(args: argparse.Namespace, action: str) -> None:
+    """Raises UsageError without --log-dirs, or for a --quarantine that is too short."""
+    if not args.log_dirs:
+        raise UsageError(
+            f"lowwater orphans {action} needs --log-dirs", "Write the broker's log.dirs."
         )
     if args.quarantine and parse_duration(args.quarantine) < LEAST_QUARANTINE:
         raise UsageError(
             f"--quarantine {args.quarantine} is shorter than an hour",
             "Delete one before its time with --delete-now FOLDER, which asks for a sentence.",
         )
-    if args.confirm and not args.delete_now:
-        raise UsageError("--confirm belongs to --delete-now", "See: lowwater orphans --help")
 
 
-def _options(args: argparse.Namespace, settings: Settings, *, apply: bool) -> Options:
+def options(args: argparse.Namespace, settings: Settings, *, apply: bool) -> Options:
+    """What flags and settings say of a sweep."""
     from dashboard.inventory.names import parse_log_dirs
     from dashboard.orphans.sweep.sweep_site import Options
 
@@ -163,7 +173,7 @@ def _act(
         refuse_if_stopped(stopped)
         return _one_folder(args, settings, live, stopped)
     return sweep(
-        _verdicts(args), _options(args, settings, apply=args.apply), live,
+        _verdicts(args), options(args, settings, apply=args.apply), live,
         now=utc_now, progress=output.progress, stopped=stopped,
     )  # fmt: skip
 
@@ -178,11 +188,11 @@ def _one_folder(
     from dashboard.orphans.sweep.sweep_report import Report
     from dashboard.orphans.sweep.sweep_site import open_site
 
-    options = _options(args, settings, apply=True)
+    chosen = options(args, settings, apply=True)
     name = args.restore or args.delete_now
     wanted = str(Path(name).absolute()) if "/" in name else name
     back = bool(args.restore)
-    with open_site(options, live, now=utc_now, expected=None, for_restore=back) as site:
+    with open_site(chosen, live, now=utc_now, expected=None, for_restore=back) as site:
         place, item = sweep_aside.find(site, wanted)
         if not back:
             _confirm(args, item, sweep_aside.confirmation(item))
@@ -216,16 +226,19 @@ def _connected(args: argparse.Namespace, settings: Settings) -> Iterator[LiveClu
 
 
 @contextmanager
-def _switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | None]]:
+def switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | None]]:
     """Asks whether the read-only switch is on: of the settings, or an approver's in the journal."""
     with ExitStack() as stack:
         journal = None
         if context.journal_exists(settings):
             journal = stack.enter_context(context.open_journal(settings))
-        elif acts:
+            if acts and (doubt := journal.file.doubt()) is not None:
+                raise doubt  # an approver's stop may be missing in it
+        if acts and (journal is None or journal.tells_of_orphans_alone()):
             output.progress(
-                f"no journal in {settings.state_dir}: an approver who stops every purge on another "
-                "host's page Audit does not stop sweeps here; read_only of the settings does"
+                f"no journal of purges in {settings.state_dir}: an approver who stops every purge "
+                "on another host's page Audit does not stop sweeps here; read_only of the settings "
+                "does"
             )
 
         by_settings = read_only.each_second(settings)
@@ -233,6 +246,8 @@ def _switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | No
         def stopped() -> str | None:
             if (reason := by_settings()) is not None:
                 return f"{reason}: no sweep changes anything"
+            if journal is not None and (doubt := journal.file.doubt()) is not None:
+                return doubt.message
             if journal is not None and journal.read_only():
                 return "an approver switched every purge and sweep off, in the journal"
             return None
@@ -243,7 +258,7 @@ def _switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | No
 def _verify(args: argparse.Namespace, settings: Settings) -> int:
     from dashboard.orphans.sweep.sweep_verify import broken_error, verify
 
-    found = verify(_options(args, settings, apply=False))
+    found = verify(options(args, settings, apply=False))
     value: dict[str, Any] = {"logs": [log.to_json() for log in found]}
     text = in_lines(log.text for log in found)
     error = broken_error(found)
@@ -268,7 +283,7 @@ def _script(
     refuse_if_stopped(stopped)
     verdicts = _verdicts(args)
     assert verdicts is not None
-    made = write_script(verdicts, _options(args, settings, apply=False), live, utc_now())
+    made = write_script(verdicts, options(args, settings, apply=False), live, utc_now())
     for row in made.left_out:
         output.progress(f"left out: {row.log_dir}/{row.directory}: {row.reason}")
     output.emit(made.to_json(), in_lines(made.script.split("\n")), as_json=args.json)

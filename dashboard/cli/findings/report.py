@@ -113,7 +113,10 @@ def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
     def ask(topics: Sequence[str]) -> Mapping[str, str]:
         return doubts.said(settings, cluster, topics, now)
 
-    return open_source(cluster, runs, now, settings.every, plan=plan, begins=begins, ask=ask)
+    price = settings.price.of(cluster.name, cluster.cluster_id)
+    return open_source(
+        cluster, runs, now, settings.every, plan=plan, begins=begins, ask=ask, price=price
+    )
 
 
 def _page(args: argparse.Namespace, plan: Plan | None) -> Made:

@@ -99,18 +99,24 @@ def _print_command(args: argparse.Namespace) -> None:
 
 
 def _scan(args: argparse.Namespace) -> Summary:
-    from dashboard.inventory import scan
     from dashboard.inventory.names import parse_log_dirs
-    from dashboard.inventory.recorder import Recorder
 
     log_dirs = parse_log_dirs(args.log_dirs, here=str(Path.cwd()))
-    _refuse_inside(args.out, log_dirs)
-    with Recorder(args.out, args.broker, log_dirs, newest_from=scan.NEWEST_FROM) as recorder:
+    refuse_inside(args.out, log_dirs)
+    return scan_to(args.out, args.broker, log_dirs)
+
+
+def scan_to(out: str, broker: int, log_dirs: Sequence[str]) -> Summary:
+    """Walk the log dirs into one file; what it holds. Raises InventoryError, LogDirError."""
+    from dashboard.inventory import scan
+    from dashboard.inventory.recorder import Recorder
+
+    with Recorder(out, broker, log_dirs, newest_from=scan.NEWEST_FROM) as recorder:
         scan.scan(log_dirs, recorder, now=utc_now)
         return recorder.finish()
 
 
-def _refuse_inside(out: str, log_dirs: Sequence[str]) -> None:
+def refuse_inside(out: str, log_dirs: Sequence[str]) -> None:
     """Nothing is ever written where Kafka keeps its logs."""
     for log_dir in log_dirs:
         if Path(out).resolve().is_relative_to(Path(log_dir).resolve()):

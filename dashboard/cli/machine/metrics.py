@@ -112,7 +112,7 @@ def _reader(args: argparse.Namespace, settings: Settings) -> Iterator[Reader]:
         return opened[0] if opened else None
 
     try:
-        yield Reader(cluster, journal)
+        yield Reader(cluster, journal, settings.price.of(cluster.name, cluster.cluster_id))
     finally:
         for found in opened:
             found.close()

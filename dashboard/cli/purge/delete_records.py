@@ -276,7 +276,7 @@ def _connection(args: argparse.Namespace) -> dict[str, str | None]:
 
 
 def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:
-    """The answer per partition of the file; a guarded one among them is not done: 2."""
+    """The answer per partition of the file: 2 where one is guarded, or went less far than asked."""
     sent = {row.key: row for row in view.partitions}
     rows = [_row(p, sent.get(p.key)) for p in plan.partitions]
     value: dict[str, object] = {
@@ -286,10 +286,9 @@ def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:
     }
     if view.run.error is not None:
         value["error"] = dict(view.run.error)
-    text = _text(rows, leader_only=view.run.mode == "leader-only")
-    output.emit(value, text, as_json=as_json)
-    all_sent = len(plan.free_partitions) == len(plan.partitions)
-    return view.exit_code if all_sent else view.exit_code or 2
+    output.emit(value, _text(rows), as_json=as_json)
+    as_asked = all(p.free and not p.capped_by for p in plan.partitions)
+    return view.exit_code if as_asked else view.exit_code or 2
 
 
 def _refused(plan: Plan, *, as_json: bool) -> int:
@@ -307,28 +306,27 @@ def _refused(plan: Plan, *, as_json: bool) -> int:
 
 
 def _row(planned: PlannedPartition, sent: PartitionRow | None) -> dict[str, object]:
-    guard = planned.guards[0].name if planned.guards else None
+    guard = planned.guards[0].name if planned.guards else planned.capped_by
     return {
         "topic": planned.topic,
         "partition": planned.partition,
         "low_watermark": sent.low_watermark if sent else None,
         "leader_log_start_offset": sent.leader_log_start_offset if sent else None,
-        "error": sent.error if sent else guard,
+        "error": (sent and sent.error) or guard,
     }
 
 
-def _text(rows: list[dict[str, object]], *, leader_only: bool = False) -> str:
-    """The lines of Kafka's own tool, which scripts may look for.
+def _text(rows: list[dict[str, object]]) -> str:
+    """The lines of Kafka's own tool, which scripts may look for; the leader's start follows.
 
-    The low watermark of a leader-only purge may still be the old one: its leader's start follows.
+    The low watermark may still be the old one: of a leader-only purge, or behind a follower.
     """
     lines = ["Records delete operation completed:"]
     for row in rows:
         said = f"low_watermark: {output.cell(row['low_watermark'])}"
-        if leader_only:
-            start = output.cell(row["leader_log_start_offset"])
-            said += f"\tleader_log_start_offset: {start}"
-        if row["error"]:
-            said = f"error: {row['error']}"
+        said += f"\tleader_log_start_offset: {output.cell(row['leader_log_start_offset'])}"
+        if row["error"]:  # beside what went: a replay window may have lowered the offset
+            gone = "" if row["low_watermark"] is None else f"\t{said}"
+            said = f"error: {row['error']}{gone}"
         lines.append(f"partition: {row['topic']}-{row['partition']}\t{said}")
     return in_lines(lines)

@@ -110,6 +110,7 @@ def describe(view: Preview) -> str:
         f"plan {plan.plan_id} on {plan.cluster_name}, target {plan.target}",
         output.table([_cells(p) for p in plan.partitions], _COLUMNS),
         _totals(view.totals),
+        *plan_words.capped(plan.partitions),
         *_reasons(plan.partitions),
         *plan_words.coverage(view.coverage),
         *plan_words.unseen_readers(plan.unseen_readers),

@@ -202,7 +202,7 @@ def describe(view: RunView) -> str:
 def line(view: RunView) -> str:
     """State and counts in one line, as progress shows it."""
     counts = ", ".join(f"{count} {state}" for state, count in view.counts.items())
-    return f"{view.run.state}: {counts}" if counts else view.run.state
+    return f"{view.run.outcome}: {counts}" if counts else view.run.outcome
 
 
 def after(view: RunView) -> list[str]:

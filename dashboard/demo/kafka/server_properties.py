@@ -22,6 +22,7 @@ BASE_PROPERTIES: Mapping[str, str] = {
     "log.cleaner.dedupe.buffer.size": "4194304",
     "metadata.max.idle.interval.ms": "5000",  # by default two records a second
     "offsets.topic.num.partitions": "5",
+    "offsets.retention.check.interval.ms": "500",  # a group that never committed is gone at once
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",

@@ -14,11 +14,13 @@ from dashboard.orphans.sweep.sweep_aside import (
     put_back_at,
 )
 from dashboard.orphans.sweep.sweep_check import (
+    ANEW,
     Checked,
-    certainly_before,
     checked,
     refuse_by_verdict,
     refuse_wrong_clock,
+    seen,
+    unchanged_since,
 )
 from dashboard.orphans.sweep.sweep_items import Item
 from dashboard.orphans.sweep.sweep_live import Cluster, sizes
@@ -131,6 +133,7 @@ class _Sweep:
                 allocated = found.found.allocated_bytes
                 if not self._options.apply:
                     return _outcome(row, "would_move", str(place), allocated, reason)
+                self._site.refuse_over_day("moved", allocated)
                 not_stopped(self._stopped)
                 begun = self._begun(row, found)
                 quarantine = self._site.quarantine(place)
@@ -153,12 +156,18 @@ class _Sweep:
         """
         assert self._verdicts is not None and row.directory is not None
         for place, item in self._site.put_back(row.log_dir, row.directory):
-            at = put_back_at(self._site, place, item, cluster_tells=cluster_tells)
-            if item.verdicts == self._sha256 or not certainly_before(at, self._verdicts):
+            if self._options.put_back_stays:
                 raise Refusal(
                     "restored",
-                    f"somebody put it back, at {format_time(at)} at the latest, and these verdicts "
-                    "may be older: if it may go after all, collect, analyze and write new ones",
+                    "somebody put it back: no service sets it aside again. If it may go after all, "
+                    "sweep it by hand",
+                )
+            at = put_back_at(self._site, place, item, cluster_tells=cluster_tells)
+            if item.verdicts == self._sha256 or at >= unchanged_since(row, self._verdicts):
+                raise Refusal(
+                    "restored",
+                    f"somebody put it back, at {format_time(at)} at the latest, and {seen(row)}: "
+                    f"if it may go after all, {ANEW}",
                 )
         if script_log := self._site.moved_by_script(log_dir, row.directory):
             raise Refusal(

@@ -132,6 +132,8 @@ def delete(site: Site, place: Path, item: Item, stopped: Stopped) -> Outcome:
         held = _may_be_deleted(site, place, item)
         if not site.apply:
             return _outcome(place, item, "delete", "would_delete", HELD if held else None)
+        if item.state != "deleting":
+            site.refuse_over_day("deleting", item.allocated_bytes)
         not_stopped(stopped)
         site.quarantine(place).delete(item)
     except Refusal as refusal:

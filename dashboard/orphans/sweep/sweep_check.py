@@ -46,30 +46,42 @@ class Checked:
 
 
 _CLOCKS_APART = timedelta(minutes=5)
+ANEW = "take a new inventory, collect, analyze and write new verdicts"
 
 
-def certainly_before(at: datetime, verdicts: Verdicts) -> bool:
-    """Whether what a proved clock of this host dates so was over when their snapshot was taken.
+def unchanged_since(row: Verdict, verdicts: Verdicts) -> datetime:
+    """Before when a folder must have been touched last, so that the verdict's facts show it.
 
-    Each of the two clocks may be off by as much as clocks that agree.
+    Its scan tells that: an inventory may be older than the snapshot that took it in. The clocks of
+    scan and snapshot may each be off by as much as clocks that agree. Raises Refusal `touched`.
     """
-    return at < verdicts.taken_at - 2 * CLOCKS_AGREE
+    if row.scanned_at is None:
+        raise Refusal(
+            "touched",
+            "the verdicts do not tell when its log dir was scanned: analyze and write new ones",
+        )
+    return min(row.scanned_at, verdicts.taken_at) - 2 * CLOCKS_AGREE
 
 
-def refuse_touched(folder: int, verdicts: Verdicts) -> None:
+def refuse_touched(folder: int, row: Verdict, verdicts: Verdicts) -> None:
     """Raises Refusal `touched` where an open folder may have been put back after it was seen.
 
     Whatever became of the logs that tell of it: a sweep that was killed wrote nothing, another
     quarantine is not looked into, a copy has an inode of its own.
     """
     at = changed_at(folder)
-    if not certainly_before(at, verdicts):
+    if at >= unchanged_since(row, verdicts):
         raise Refusal(
             "touched",
-            f"it was put back, renamed or changed at {format_time(at)}, and these verdicts are of "
-            f"what was seen at {format_time(verdicts.taken_at)}: if it may go after all, collect, "
-            "analyze and write new ones",
+            f"it was put back, renamed or changed at {format_time(at)}, and {seen(row)}: "
+            f"if it may go after all, {ANEW}",
         )
+
+
+def seen(row: Verdict) -> str:
+    """When the facts of a row were seen, in words."""
+    at = "an unknown time" if row.scanned_at is None else format_time(row.scanned_at)
+    return f"its verdict is of what an inventory saw at {at}"
 
 
 def refuse_wrong_clock(verdicts: Verdicts, now: datetime) -> None:
@@ -108,7 +120,7 @@ def checked(
         if its_id != row.topic_id:
             raise Refusal("topic-id", f"its topic id is {its_id}, judged was {row.topic_id}")
         same_as_judged(row, measured)
-        refuse_touched(found, verdicts)
+        refuse_touched(found, row, verdicts)
         is_stray = folder.kind == "stray"
         held = refuse_if_open(measured, broker=log_dir.broker, is_stray=is_stray)
         records = records_of(found, measured)

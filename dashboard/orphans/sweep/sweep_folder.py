@@ -56,7 +56,7 @@ class Measured:
 _NAMED = {
     words.STRAY: ("stray",),
     words.DELETED_TOPIC: ("live",),
-    words.MOVED_AWAY: ("live",),
+    words.MOVED_AWAY: ("live", "stray"),
     words.RECREATED_TOPIC: ("live", "stray"),
     words.ABANDONED_FUTURE: ("future",),
     words.LATE_DELETE: ("delete",),

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from dashboard.core.clock import parse_time
 from dashboard.core.errors import JournalError, RefusedError
 from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_folder import FOLDER, Measured, opened
@@ -153,6 +154,14 @@ class Quarantine:
             done = self._record(item, "deleted", {"item": item.item})
         self._drop_empty(item)
         return done
+
+    def acts(self, kind: str, broker_id: int, since: datetime) -> list[int]:
+        """Bytes of disk of each folder of this broker that an act of this kind was done to since
+        then; also at times that are still to come, by a clock that was ahead.
+        """
+        found = [self.items[e.body["item"]] for e in self._log.entries
+                 if e.kind == kind and parse_time(e.at) > since]  # fmt: skip
+        return [item.allocated_bytes for item in found if item.broker_id == broker_id]
 
     @contextmanager
     def _opened(self, item: Item) -> Iterator[int]:

@@ -98,6 +98,24 @@ class Refusal(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True)
+class DayLimit:
+    """How much a service sets aside of a broker within any 24 hours, and how much it deletes."""
+
+    folders: int
+    bytes: int  # of disk
+
+    def refuse_over(self, done: Sequence[int], more: int) -> None:
+        """Raises Refusal `day-limit`. `done` are the sizes of what was done within the day."""
+        if len(done) < self.folders and sum(done) + more <= self.bytes:
+            return
+        raise Refusal(
+            "day-limit",
+            f"{len(done)} folders with {binary(sum(done))} within 24 h, and {binary(more)} more: "
+            f"allowed are {self.folders} folders and {binary(self.bytes)} a day",
+        )
+
+
 # How much of a broker may leave at once: more smells of lost metadata.
 
 

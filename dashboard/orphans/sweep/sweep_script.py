@@ -9,9 +9,13 @@ from datetime import datetime, timedelta
 from importlib import resources
 from typing import Any
 
-from dashboard.core.clock import CLOCKS_AGREE, format_time
+from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.orphans.sweep.sweep_check import refuse_by_verdict, refuse_wrong_clock
+from dashboard.orphans.sweep.sweep_check import (
+    refuse_by_verdict,
+    refuse_wrong_clock,
+    unchanged_since,
+)
 from dashboard.orphans.sweep.sweep_folder import told_by_name
 from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs
 from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, over_share
@@ -71,7 +75,8 @@ def write_script(verdicts: Verdicts, options: Options, live: Cluster, now: datet
                 if refusal is not None:
                     raise refusal
                 check.tells_the_time(now)
-                lines.append(f"{_line(row, check, now)} {spare[0]} {spare[1]}")
+                before = int(unchanged_since(row, verdicts).timestamp())
+                lines.append(f"{_line(row, check, now)} {before} {spare[0]} {spare[1]}")
                 leaving.append(row)
             except Refusal as why:
                 left_out.append(_left_out(row, why))
@@ -147,7 +152,6 @@ def _text(verdicts: Verdicts, now: datetime, until: datetime, lines: Sequence[st
     )
     values = {
         "CLUSTER_ID": verdicts.cluster_id,
-        "SEEN_BEFORE": str(int((verdicts.taken_at - 2 * CLOCKS_AGREE).timestamp())),
         "MADE_AT": str(int(now.timestamp())),
         "VALID_UNTIL": str(int(until.timestamp())),
         "VALID_UNTIL_TEXT": format_time(until),

@@ -286,12 +286,12 @@ check_folder() {
 	[ -z "$found" ] || { why='it was written to after it was judged'; return 1; }
 }
 
-# Whether open folder 6 was put back, or changed otherwise, since it was seen: its ctime tells,
+# Whether open folder 6 was put back, or changed otherwise, since an inventory saw it: its ctime tells,
 # whatever became of the logs; less what two clocks that agree may differ by. A move sets it anew.
 check_touched() {
-	touched=$(stat -L -c %Z "$fd/6") && [ "$touched" -lt "$SEEN_BEFORE" ] || {
-		why="it was put back, renamed or changed after what its verdict is of was seen: if it may go \
-after all, collect, analyze and make a new script"
+	touched=$(stat -L -c %Z "$fd/6") && [ "$touched" -lt "$seen_before" ] || {
+		why="it was put back, renamed or changed after the inventory that its verdict is of: if it may go \
+after all, take a new inventory, collect, analyze and make a new script"
 		return 1
 	}
 }
@@ -366,12 +366,12 @@ of its broker's folders and bytes: delete them or put them back first"
 	}
 }
 
-# BROKER LOG_DIR DIRECTORY TOPIC_ID BYTES NEWEST PATTERN KIND SPARE SPARE_BYTES
+# BROKER LOG_DIR DIRECTORY TOPIC_ID BYTES NEWEST PATTERN KIND SEEN_BEFORE SPARE SPARE_BYTES
 row() {
 	broker_id=$1 log_dir=$2 directory=$3 topic_id=$4 bytes=$5 newest=$6 pattern=$7 kind=$8
-	spare=$9
+	seen_before=$9
 	shift 9
-	spare_bytes=$1
+	spare=$1 spare_bytes=$2
 	folder=$log_dir/$directory
 	why=
 	check_time

@@ -31,7 +31,7 @@ from dashboard.orphans.sweep.sweep_quarantine import (
     open_quarantine,
     opened_quarantine,
 )
-from dashboard.orphans.sweep.sweep_report import Refusal
+from dashboard.orphans.sweep.sweep_report import DayLimit, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Options:
     """What flags and settings say.
 
     `keep` is how long a folder stays in the quarantine before it is deleted; `most_share` how much
-    of a broker's folders or bytes may be set aside at once: more smells of lost metadata.
+    of a broker's folders or bytes may be set aside at once: more smells of lost metadata. A service
+    has a limit a `day`, and leaves what a person has put back (`put_back_stays`).
     """
 
     log_dirs: tuple[str, ...]
@@ -47,6 +48,8 @@ class Options:
     keep: timedelta = timedelta(hours=24)
     apply: bool = False
     most_share: float = 0.05
+    day: DayLimit | None = None
+    put_back_stays: bool = False
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class Site:
     beside: Mapping[str, Place]  # log dir -> the default one, where that is not the one above
     stack: ExitStack
     apply: bool
+    day: DayLimit | None = None
     opened: dict[Path, Quarantine] = field(default_factory=dict)
 
     def log_dir(self, path: str) -> LogDir:
@@ -100,6 +104,17 @@ class Site:
             place = next(p for p in self._places() if p.path == path)
             self.opened[path] = self.stack.enter_context(open_quarantine(place, self.now))
         return self.opened[path]
+
+    def refuse_over_day(self, kind: str, size: int) -> None:
+        """Raises Refusal `day-limit` where `size` bytes more of acts of this kind (`moved`,
+        `deleting`) exceed what a day allows; by the logs, so that no restart begins a new day.
+        """
+        if self.day is None:
+            return
+        since = self.now() - timedelta(days=1)
+        there = [place.path for place in self._places() if os.path.lexists(place.path)]
+        done = [self.quarantine(path).acts(kind, self.broker_id, since) for path in there]
+        self.day.refuse_over([size for sizes in done for size in sizes], size)
 
     def aside(self) -> list[tuple[Path, Item]]:
         """Every folder that lies in a quarantine of these log dirs, in the order it came."""
@@ -202,7 +217,7 @@ def open_site(
         yield Site(
             log_dirs, cluster_id, broker_id, runs, answer,
             LiveCheck(live, broker_id, cluster_id), now,
-            places, _beside(log_dirs, places, answer), stack, options.apply,
+            places, _beside(log_dirs, places, answer), stack, options.apply, options.day,
         )  # fmt: skip
 
 

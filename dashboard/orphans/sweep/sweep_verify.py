@@ -10,6 +10,7 @@ from typing import Any
 
 from dashboard.core.errors import JournalError
 from dashboard.orphans.sweep import sweep_log
+from dashboard.orphans.sweep.sweep_log import LogState
 from dashboard.orphans.sweep.sweep_places import Place, open_log_dirs, quarantine_of
 from dashboard.orphans.sweep.sweep_quarantine import opened_quarantine
 from dashboard.orphans.sweep.sweep_report import Refusal
@@ -45,6 +46,11 @@ class Checked:
 
 def verify(options: Options) -> list[Checked]:
     """Each quarantine's log; those of log dirs without one are left out."""
+    return [_checked(place.path / sweep_log.NAME, state) for place, state in read_logs(options)]
+
+
+def read_logs(options: Options) -> list[tuple[Place, LogState]]:
+    """What each quarantine's log holds, sound or not. Raises LogDirError, JournalError."""
     places: dict[Path, Place] = {}
     with open_log_dirs(options.log_dirs) as log_dirs:
         reals = [str(log_dir.real) for log_dir in log_dirs]
@@ -54,7 +60,7 @@ def verify(options: Options) -> list[Checked]:
                 places[place.path] = place
             except Refusal:
                 continue
-    return [_check(places[path]) for path in sorted(places) if os.path.lexists(path)]
+    return [(places[path], _read(places[path])) for path in sorted(places) if os.path.lexists(path)]
 
 
 def broken_error(found: Sequence[Checked]) -> JournalError | None:
@@ -63,8 +69,10 @@ def broken_error(found: Sequence[Checked]) -> JournalError | None:
     return None if bad is None else sweep_log.broken(str(bad.path.parent), bad.problems)
 
 
-def _check(place: Place) -> Checked:
+def _read(place: Place) -> LogState:
     with opened_quarantine(place) as folder:
-        state = sweep_log.read(folder, str(place.path))
-    log = place.path / sweep_log.NAME
+        return sweep_log.read(folder, str(place.path))
+
+
+def _checked(log: Path, state: LogState) -> Checked:
     return Checked(log, len(state.entries), state.problems, state.torn_bytes)

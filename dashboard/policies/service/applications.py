@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from dashboard.core.errors import LowwaterError
+from dashboard.core.errors import LowwaterError, unexpected
 from dashboard.policies.service import cycle, purging
 from dashboard.policies.service.cycle import Application
 from dashboard.policies.service.following import Following
 from dashboard.policies.service.leading import Lead, Link
-from dashboard.policies.service.outcome import Outcome, of_error, unexpected
+from dashboard.policies.service.outcome import Outcome, of_error
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.statuses import Statuses
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from dashboard.core.errors import LowwaterError
-from dashboard.policies.service.outcome import unexpected
+from dashboard.core.errors import LowwaterError, unexpected
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.receipt.replica_watch import ReplicaWatch

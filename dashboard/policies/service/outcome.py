@@ -73,14 +73,6 @@ def of_error(error: LowwaterError, application: str | None) -> Outcome:
     return Outcome(state, text, application, code=error.code)
 
 
-def unexpected(error: Exception) -> LowwaterError:
-    """An error that nobody foresaw: the service goes on with what it can."""
-    return LowwaterError(
-        f"unexpected {type(error).__name__}: {str(error)[:200]}",
-        "The service tries again; please report it.",
-    )
-
-
 def status(
     outcomes: Sequence[Outcome],
     *,

@@ -101,7 +101,7 @@ def of_run(planned: Outcome, plan: Plan, run: RunRow, rows: Sequence[PartitionRo
     return replace(
         of_plan(planned, plan),
         state="refused" if run.state == "refused" else "ran",
-        reason=f"{run.state}: {error.get('message', planned.reason)}",
+        reason=f"{run.outcome}: {error.get('message', planned.reason)}",
         code=error.get("code", planned.code),
         run_id=run.run_id,
     )

@@ -16,7 +16,7 @@ from dashboard.estimate.curve_tables import integers
 from dashboard.policies import matching
 from dashboard.policies.simulate.past_rows import Rows
 from dashboard.purge.evidence import memory, standards
-from dashboard.purge.evidence.unseen_readers import reading_of, suspicion
+from dashboard.safety.unseen_readers import reading_of, suspicion
 from dashboard.settings.policies.policy import Policy
 from dashboard.store.snapshots import ClusterStore
 

@@ -12,11 +12,11 @@ from dashboard.core.errors import JournalError, StoreError
 from dashboard.domain.model import Guard
 from dashboard.purge.evidence import memory, memory_age
 from dashboard.purge.evidence.standards import readings
-from dashboard.purge.evidence.unseen_readers import reading_of
 from dashboard.purge.journal.journal_head import journal_in
 from dashboard.purge.journal.journal_reads import JournalReads
 from dashboard.purge.journal.journal_rows import RestedOn
 from dashboard.purge.plan.guards import Finding, of_history
+from dashboard.safety.unseen_readers import reading_of
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
 

@@ -21,7 +21,8 @@ def of_curves(
 ) -> dict[TopicPartition, Estimate]:
     """Estimates by the curves of a findings table, in segments as they are configured now.
 
-    A topic that was recreated since has none. Where a replica has no curve, its broker was not
+    A topic that was recreated since has none, nor one with remote storage, of whose bytes only
+    local ones are seen (KIP-405). Where a replica has no curve, its broker was not
     asked: what it frees is unknown, so there is no upper bound. Nor is there where `Curves.bounded`
     denies it.
     """
@@ -40,7 +41,7 @@ def of_curves(
     keys = list(map(TopicPartition, names, heads["partition"].to_pylist()))
     bounds = [
         _bounds(facts, key, resolved[key])
-        if key in resolved and _same_topic(facts, key, topic_id)
+        if key in resolved and _same_topic(facts, key, topic_id) and not _is_remote(facts, key)
         else None
         for key, topic_id in zip(keys, ids, strict=True)
     ]
@@ -186,6 +187,10 @@ def is_cleaned(facts: PlanFacts, topic: str) -> bool:
     """
     policy = facts.configs.get(topic, {}).get("cleanup.policy")
     return policy is None or "compact" in policy
+
+
+def _is_remote(facts: PlanFacts, key: TopicPartition) -> bool:
+    return facts.configs.get(key.topic, {}).get("remote.storage.enable") == "true"
 
 
 def segment_bytes(facts: PlanFacts, topic: str) -> int:

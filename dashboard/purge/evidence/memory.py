@@ -90,6 +90,22 @@ def _with_offsets(store: ClusterStore, analysis: Manifest | None, groups: list[s
     }
 
 
+def with_unplaced(store: ClusterStore, facts: PlanFacts) -> PlanFacts:
+    """`facts`, whose groups without members and offsets are those alone of which nothing that is
+    remembered tells what they read: no offset, and no topic on which members of theirs were met.
+    Raises StoreError.
+    """
+    if not facts.unplaced:
+        return facts
+
+    def known() -> set[str]:
+        analysis, names = _analysis(store), sorted(facts.unplaced)
+        met = met_readers.placed(met_readers.known(store, analysis))
+        return met | _with_offsets(store, analysis, names)
+
+    return replace(facts, unplaced=facts.unplaced - _unpruned(store, known))
+
+
 def _last_known(
     store: ClusterStore, analysis: Manifest | None, only: Any, columns: list[str] | None = None
 ) -> list[pa.Table]:
@@ -261,11 +277,16 @@ def _ends_of(
 def with_new_topics(
     store: ClusterStore, facts: PlanFacts, now: datetime, refresh: timedelta
 ) -> PlanFacts:
-    """`facts` with the topics that are new to who subscribes by a pattern, by kept snapshots."""
-    from dashboard.history.log_ends import new_topics
+    """`facts` with the topics that are new to who subscribes by a pattern, by kept snapshots: to
+    every group, or to those that were down since.
+    """
+    from dashboard.history.log_ends import missed, new_topics
 
     ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
-    return replace(facts, new_topics=new_topics(store, now, refresh, ids, unknown=True))
+    new = new_topics(store, now, refresh, ids, unknown=True)
+    older = {name: topic_id for name, topic_id in ids.items() if name not in new}
+    down = _unpruned(store, lambda: missed(store, now, refresh, older, facts.groups.keys()))
+    return replace(facts, new_topics=new, missed=down)
 
 
 def history(store: ClusterStore, facts: PlanFacts) -> History:

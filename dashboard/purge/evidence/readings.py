@@ -7,22 +7,18 @@ follows the plan and the size of a bucket, not the cluster.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import BYTES_OUT, increase, labels
-from dashboard.purge.evidence.unseen_readers import WINDOW, Measure, TopicReading, Verdict
+from dashboard.domain.metric_names import BYTES_OUT, labels
+from dashboard.safety.unseen_readers import WINDOW, Measure, Sample, TopicReading, Verdict, measures
 from dashboard.store.snapshot_clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
@@ -30,24 +26,6 @@ from dashboard.store.snapshots import ClusterStore
 # Enough to see restarts and resets between; a day of watch keeps some eighty snapshots.
 _NEWEST, _SPREAD, _OLD_SPREAD = 4, 8, 2
 _PARTITION = ["topic", "partition"]
-_CLAIM = ["group_id", *_PARTITION]
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What one snapshot tells of the topics asked about.
-
-    `bytes_out` maps a broker to topic -> its counter since its start; a broker that tells any bytes
-    out stands there even without a topic. `commits` has a row by group and partition with `offset`;
-    `leaders` one by partition with `start` (log start offset) and `record_bytes` (bytes by offset
-    held), null where unknown; `hosts` maps a topic to the brokers of its replicas.
-    """
-
-    taken_at: datetime
-    bytes_out: Mapping[int, Mapping[str, float]]
-    commits: pd.DataFrame
-    leaders: pd.DataFrame
-    hosts: Mapping[str, frozenset[int]]
 
 
 def topic_readings(
@@ -143,105 +121,6 @@ def _older(
         return _day(store, ids, topics)
 
 
-def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
-    """What samples, oldest first, measure of each topic; nothing where no broker has two of them.
-
-    Bytes out is the sum of counter differences per broker; a counter that fell began anew at 0
-    (a restart, or the leadership that went and came). Explained is an estimate: the progress of
-    every group's committed offset on a partition x the leader's bytes by offset held there, the
-    lowest of the span (after a purge the leader's size counts a segment that mostly went). A
-    group's first commit counts from the log start.
-
-    Both are of the same span: where brokers answered in fewer samples than others, those alone
-    measure them all, and all samples measure the others.
-    """
-    if not samples:
-        return []
-    hosts, partitions = samples[-1].hosts, samples[-1].leaders.groupby("topic").size()
-    explained: dict[tuple[int, ...], dict[str, int | None]] = {}
-    found = []
-    for topic in topics:
-        for brokers, numbers in _spans(samples, hosts.get(topic, frozenset())):
-            span = [samples[n] for n in numbers]
-            if numbers not in explained:
-                explained[numbers] = _explained(span)
-            reading = TopicReading(
-                topic,
-                round(sum(_sent(span, broker, topic) for broker in brokers)),
-                explained[numbers].get(topic, 0),
-                _span_ms(span),
-                int(partitions.get(topic, 1)),
-                None,
-            )
-            found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at))
-    return sorted(found, key=lambda m: (m.at, m.reading.suspected), reverse=True)
-
-
-def _spans(
-    samples: list[Sample], hosts: frozenset[int]
-) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
-    """Which brokers are counted over which samples: those that answered most, then more."""
-    answers = {b: sum(b in s.bytes_out for s in samples) for b in hosts}
-    for least in sorted({n for n in answers.values() if n > 1}, reverse=True):
-        brokers = frozenset(b for b, n in answers.items() if n >= least)
-        joint = tuple(n for n, s in enumerate(samples) if brokers <= s.bytes_out.keys())
-        if len(joint) > 1:
-            yield brokers, joint
-
-
-def _span_ms(span: list[Sample]) -> int:
-    return max(1, round((span[-1].taken_at - span[0].taken_at).total_seconds() * 1000))
-
-
-def _measure(
-    reading: TopicReading, brokers: frozenset[int], hosts: frozenset[int], at: datetime
-) -> Measure:
-    """The measure, with what kept it from being a whole one."""
-    silent = ", ".join(str(b) for b in sorted(hosts - brokers))
-    if reading.explained_bytes is None:
-        reading = replace(reading, why="the size of its records is unknown")
-    elif silent:
-        reading = replace(
-            reading, why=f"broker {silent} has no two samples of metrics within a day"
-        )
-    return Measure(reading, not silent, at)
-
-
-def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:
-    # A topic without a counter was not fetched since the broker's start: Kafka makes it then.
-    seen = [s.bytes_out[broker_id].get(topic, 0.0) for s in samples if broker_id in s.bytes_out]
-    told = np.array([count for count in seen if math.isfinite(count)])  # exporters may say NaN
-    return float(increase(told[:-1], told[1:]).sum())
-
-
-def _explained(samples: list[Sample]) -> dict[str, int | None]:
-    """Topic -> bytes that its groups' progress explains; None where record sizes are unknown."""
-    leaders = _numbered([s.leaders for s in samples])
-    progress = _progress(_numbered([s.commits for s in samples]), leaders)
-    sizes = leaders.groupby(_PARTITION, as_index=False)["record_bytes"].min()
-    joined = progress[progress["records"] > 0].merge(sizes, on=_PARTITION, how="left")
-    joined["bytes"] = joined["records"] * joined["record_bytes"]
-    found: dict[str, int | None] = {
-        str(topic): round(size) for topic, size in joined.groupby("topic")["bytes"].sum().items()
-    }
-    unknown = joined.loc[joined["record_bytes"].isna(), "topic"]
-    return {**found, **dict.fromkeys(unknown)}
-
-
-def _progress(commits: pd.DataFrame, leaders: pd.DataFrame) -> pd.DataFrame:
-    """Offsets that all groups together committed their way forward, as `records` by partition."""
-    starts = leaders[[*_PARTITION, "sample", "start"]].assign(sample=leaders["sample"] + 1)
-    rows = commits.merge(starts, on=[*_PARTITION, "sample"], how="left")
-    rows = rows.sort_values([*_CLAIM, "sample"])
-    before = rows.groupby(_CLAIM)["offset"].shift().fillna(rows["start"]).fillna(rows["offset"])
-    rows["records"] = (rows["offset"] - before).clip(lower=0).where(rows["sample"] > 0, 0)
-    return rows.groupby(_PARTITION)[["records"]].sum().reset_index()
-
-
-def _numbered(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat([f.assign(sample=n) for n, f in enumerate(frames)], ignore_index=True)
-
-
 def _sample(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | None:
     try:
         return _read(store, snapshot, topics)
@@ -262,17 +141,18 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
     return Sample(
         manifest.taken_at,
         _counters(store, manifest, topics),
-        _pandas(commits).rename(columns={"committed_offset": "offset"}),
-        _leaders(_pandas(replicas.filter(replicas["is_leader"]))),
+        commits.rename_columns({"committed_offset": "offset"}),
+        _leaders(replicas.filter(replicas["is_leader"])),
         _hosts(replicas),
     )
 
 
-def _leaders(rows: pd.DataFrame) -> pd.DataFrame:
-    held = (rows["log_end_offset"] - rows["log_start_offset"]).astype("Float64")
-    return rows[_PARTITION].assign(
-        start=rows["log_start_offset"], record_bytes=rows["size_bytes"] / held.where(held > 0)
-    )
+def _leaders(rows: pa.Table) -> pa.Table:
+    held = pc.subtract(rows["log_end_offset"], rows["log_start_offset"]).cast(pa.float64())
+    size = rows["size_bytes"].cast(pa.float64())
+    known = pc.if_else(pc.greater(held, 0), pc.divide(size, held), None)
+    renamed = rows.select([*_PARTITION, "log_start_offset"]).rename_columns([*_PARTITION, "start"])
+    return renamed.append_column("record_bytes", known)
 
 
 def _hosts(replicas: pa.Table) -> dict[str, frozenset[int]]:
@@ -298,19 +178,6 @@ def _files(
     """The files of a long table, one by one; an empty one where it was not written."""
     for some in [[part] for part in snapshot.files(table)] or [[]]:
         yield store.read_files("snapshots", snapshot, table, some, columns)
-
-
-def _pandas(rows: pa.Table) -> pd.DataFrame:
-    """Nullable types, so that numbers keep every digit."""
-    found: pd.DataFrame = rows.to_pandas(types_mapper=_NULLABLE.get)
-    return found
-
-
-_NULLABLE: dict[Any, Any] = {
-    pa.int32(): pd.Int32Dtype(),
-    pa.int64(): pd.Int64Dtype(),
-    pa.bool_(): pd.BooleanDtype(),
-}
 
 
 def _counters(

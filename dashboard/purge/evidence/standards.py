@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 
 from dashboard.core.errors import StoreError
 from dashboard.purge.evidence import memory, memory_age
-from dashboard.purge.evidence.unseen_readers import TopicReading
+from dashboard.purge.evidence.readings import topic_readings
 from dashboard.purge.journal.journal_rows import RestedOn
 from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan.resolve import History
+from dashboard.safety.unseen_readers import TopicReading
 from dashboard.settings.settings import PurgeSettings, Settings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore
 
@@ -50,6 +51,7 @@ class Standards:
         if self.store is None:
             return facts
         facts = memory.with_holes(self.store, facts, self.rested)
+        facts = memory.with_unplaced(self.store, facts)
         facts = memory_age.with_age(self.store, facts, self.most_history_age)
         return memory.with_new_topics(self.store, facts, now, self.pattern_refresh)
 
@@ -82,8 +84,6 @@ def readings(
     """What kept broker metrics tell of each topic; {} where no snapshot has any."""
     if not any(_has_metrics(store, name) for name in reversed(store.ids("snapshots"))):
         return {}
-    from dashboard.purge.evidence.readings import topic_readings  # loads pandas: half a second
-
     return topic_readings(store, topics, now)
 
 

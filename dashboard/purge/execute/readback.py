@@ -8,13 +8,18 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dashboard.domain.model import (
-    NO_TOPIC,
     PartitionState,
     ReplicaOffsets,
     TopicPartition,
     TopicState,
 )
-from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts_of, epochs_told, read_views
+from dashboard.purge.execute.topic_identity import (
+    UNCERTAIN,
+    doubts_of,
+    epochs_told,
+    gone,
+    read_views,
+)
 from dashboard.purge.journal.journal_rows import Follower
 from dashboard.purge.plan.cluster_seam import Cluster
 
@@ -101,12 +106,15 @@ def read_back(
     after = _partitions(states, topic_ids)
     # The metadata just read may be of a broker that is cut off, and knows nobody who came since.
     alive = {*live.alive_brokers(), *named.result()}
+    absent = {key.topic for key in keys} - {key.topic for key in after}
+    left = gone(live, {name: states[name] for name in absent & states.keys()}, topic_ids)
     found: dict[TopicPartition, Seen] = {}
     for key in keys:
         was, now = before.get(key), after.get(key)
         if was is None or now is None:
-            gone = _absence(states.get(key.topic), topic_ids) if now is None else "LEADER_CHANGED"
-            found[key] = Seen(None, None, None, (), error=gone)
+            absence = _absence(key.topic, states, left, topic_ids)
+            said = absence if now is None else "LEADER_CHANGED"
+            found[key] = Seen(None, None, None, (), error=said)
             continue
         answer = leaders.get(key)
         start, error = (answer.log_start_offset, answer.error) if answer else (None, was.error)
@@ -137,14 +145,20 @@ def _partitions(
     }
 
 
-def _absence(state: TopicState | None, topic_ids: Mapping[str, str | None]) -> str:
-    """Why a partition is in no metadata. GONE only by an answer that says so: that the topic is
-    hidden from us, or left out (by a proxy, say), tells nothing of its records.
-    """
+def _absence(
+    topic: str,
+    states: Mapping[str, TopicState],
+    left: Collection[str],
+    topic_ids: Mapping[str, str | None],
+) -> str:
+    """Why no metadata has a partition of the planned topic; `left` are the topics that are gone."""
+    if topic in left:
+        return GONE
+    state = states.get(topic)
     if state is None:
         return "UNKNOWN_SERVER_ERROR"
-    anew = state.error is None and state.topic_id != topic_ids.get(state.topic)
-    return GONE if anew or state.error in NO_TOPIC else state.error or NO_TOPIC[0]
+    known = state.topic_id == topic_ids.get(topic)
+    return state.error or ("UNKNOWN_TOPIC_OR_PARTITION" if known else UNCERTAIN)
 
 
 def _has_leader(state: PartitionState) -> bool:

@@ -36,6 +36,7 @@ from dashboard.purge.plan.facts import (
     partition_facts,
     reassignments,
     seen_of,
+    unplaced,
     unread_groups,
     with_epoch_ends,
     with_later_ends,
@@ -230,6 +231,7 @@ def _facts(
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         unread_groups=unread_groups(listing),
+        unplaced=unplaced(listing),
         offset_topics=offset_topics(listing),
     )
 
@@ -268,16 +270,11 @@ def _read(
 
 
 def _remembered(plan: Plan) -> list[RememberedOffset]:
-    # A group of the plan that is gone by now still counts where the plan saw it.
+    # A group of the plan that is gone by now still counts where the plan saw it, unless a snapshot
+    # met it: which of the two saw it later only their clocks could tell, and one may be wrong.
     return [
         RememberedOffset(
-            c.group_id,
-            p.topic,
-            p.partition,
-            c.committed_offset,
-            p.topic_id,
-            c.leader_epoch,
-            None if c.remembered else plan.created_at,
+            c.group_id, p.topic, p.partition, c.committed_offset, p.topic_id, c.leader_epoch
         )
         for p in plan.partitions
         for c in p.groups

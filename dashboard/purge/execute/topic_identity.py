@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from dashboard.domain.model import EpochEnd, TopicPartition, TopicState
+from dashboard.domain.model import NO_TOPIC, EpochEnd, TopicPartition, TopicState
 from dashboard.history.epoch_ends import is_foreign
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
@@ -33,6 +33,44 @@ def doubts(
     `replicas` are the ids of the brokers to ask, `topic_ids` the plan's.
     """
     return doubts_of(read_views(live, replicas), replicas, topic_ids)
+
+
+def gone(
+    live: Cluster, states: Mapping[str, TopicState], topic_ids: Mapping[str, str | None]
+) -> set[str]:
+    """Those of these topics that are none any more, or another one under their name.
+
+    `states` are as any broker told them: one that is cut off since before a topic was made knows
+    nothing of it. So a broker must say it that has read all that the controllers decided, or,
+    where nobody speaks of that (ZooKeeper), every live one.
+    """
+    denied = {name for name, state in states.items() if _denies(state, topic_ids)}
+    if not denied:
+        return denied
+    brokers = {*live.alive_brokers(), *live.alive_anywhere()}
+    caught_up = live.caught_up(brokers)  # before their views: these are no older
+    sure = {b for b in brokers if caught_up.get(b)}
+    if not sure and any(caught_up.get(b) is not None for b in brokers):
+        return set()
+    views = live.topics_at(dict.fromkeys(sure or brokers, denied))
+    found = [
+        {name for name, state in view.items() if _denies(state, topic_ids)}
+        for view in views.values()
+        if not isinstance(view, str)
+    ]
+    if sure:
+        return denied & set().union(*found)
+    return denied.intersection(*found) if len(found) == len(brokers) else set()
+
+
+def _denies(state: TopicState, topic_ids: Mapping[str, str | None]) -> bool:
+    """Whether an answer says so: a topic that is hidden from us, or left out (by a proxy, say),
+    tells nothing of its records, nor does a broker that knows no ids (before 2.8).
+    """
+    if state.error is not None:
+        return state.error in NO_TOPIC
+    ids = (state.topic_id, topic_ids.get(state.topic))
+    return None not in ids and ids[0] != ids[1]
 
 
 def read_views(live: Cluster, asked: Mapping[TopicPartition, Collection[int]]) -> Views:

@@ -38,6 +38,12 @@ _TELLING = f"""SELECT seq, run_id, kind,
   ORDER BY seq"""
 _HELD = """SELECT cluster_id, name, 'SERVICE_SILENT' AS code FROM policy_holds
   UNION ALL SELECT cluster_id, name, 'POLICY_TAKEN_OUT' FROM policy_taken_out"""
+# An open run without its topics would let another one in, and without partitions be done.
+_UNEVEN = """SELECT run_id FROM runs WHERE closed_at IS NULL AND NOT (
+    EXISTS (SELECT 1 FROM run_topics t WHERE t.run_id = runs.run_id AND t.open = 1)
+    AND EXISTS (SELECT 1 FROM run_partitions p WHERE p.run_id = runs.run_id))
+  UNION SELECT run_id FROM run_topics WHERE open = 1
+    AND run_id NOT IN (SELECT run_id FROM runs WHERE closed_at IS NULL)"""
 READ_ONLY = "SELECT value, who FROM switches WHERE name='read_only'"
 
 
@@ -265,7 +271,8 @@ class AsTold:
     def _begin(self) -> None:
         self._chain = Chain()
         self._newest: tuple[int, str] = (0, FIRST_HASH)
-        self._indexed = "NOT INDEXED"  # once: later an index and what it leads to were compared
+        # Once both: an index, and what it leads to.
+        self._through: tuple[str, ...] = ("NOT INDEXED", "")
 
     def catch_up(self) -> None:
         """Read the links that are new."""
@@ -296,20 +303,27 @@ class AsTold:
         if found:
             self._begin()  # a better file may be put there
             return found[0]
-        self._indexed = ""
+        self._through = ("",)
         return None
 
     def _found(self) -> list[str]:
-        chain, rows, how = self._chain, self._rows, self._indexed
-        runs = rows(f"SELECT run_id, state, wish FROM runs {how} WHERE closed_at IS NULL")
-        asked = rows(f"SELECT request_id FROM purge_requests {how} WHERE state='asked'")
+        chain, rows = self._chain, self._rows
+        found = list(chain.problems)
+        for how in self._through:
+            runs = rows(f"SELECT run_id, state, wish FROM runs {how} WHERE closed_at IS NULL")
+            asked = rows(f"SELECT request_id FROM purge_requests {how} WHERE state='asked'")
+            found += [*chain.wrong_open_runs(runs), *chain.forgotten(asked, rows(_HELD))]
         return [
-            *chain.problems,
-            *chain.wrong_open_runs(runs),
-            *chain.forgotten(asked, rows(_HELD)),
+            *found,
+            *uneven(rows),
             *chain.wrong_switches(rows("SELECT * FROM policy_switches")),
             *chain.wrong_read_only(rows(READ_ONLY)),
         ]
+
+
+def uneven(rows: Callable[..., list[sqlite3.Row]]) -> list[str]:
+    """Open runs without topics or partitions, and topics that are held for no open run."""
+    return [f"run {row['run_id']} and its topics do not match" for row in rows(_UNEVEN)]
 
 
 def link(row: sqlite3.Row) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
@@ -71,10 +72,8 @@ class JournalFile:
             self._as_told.catch_up()  # not while others wait for the write lock
         with self._transaction() as db:
             kept = self._head_file.read()
-            if (error := self._lost_since(kept)) is not None:
+            if (error := self._doubt(kept)) is not None:
                 raise error
-            if (wrong := self._as_told.wrong()) is not None:
-                raise _mixed(self.path, wrong)
             yield db
             if kept != NOTHING:
                 db.execute(_MARK)
@@ -121,6 +120,24 @@ class JournalFile:
             return self._lost_since(self.kept_head())
         except JournalError as error:
             return error
+
+    def doubt(self) -> JournalError | None:
+        """Why a cancel or a stop may be missing in it, by what each write asks; None: none is.
+
+        For who acts by what it tells, and writes nothing to it.
+        """
+        try:
+            kept = self.kept_head()
+            with self.reading():
+                return self._doubt(kept)
+        except JournalError as error:
+            return error
+
+    def _doubt(self, kept: Head) -> JournalError | None:
+        if (error := self._lost_since(kept)) is not None:
+            return error
+        wrong = self._as_told.wrong()
+        return None if wrong is None else _mixed(self.path, wrong)
 
     def _lost_since(self, kept: Head) -> JournalError | None:
         newest = self.head()
@@ -374,20 +391,31 @@ GROUP BY r.cluster_id, p.topic, p.partition
 """
 
 
+_TABLES = tuple(text for text in _SCHEMA.split(";") if text.strip())
+_NAMES = re.compile(r"IF NOT EXISTS (\w+)")
+
+
 def prepare(db: sqlite3.Connection) -> None:
-    """Make what the file lacks; nothing is written to one that has it all."""
-    db.executescript(_SCHEMA)
-    if _has_starts(db):
+    """Make what the file lacks, all of it or nothing; nothing is written to one that has it all."""
+    if _is_whole(db):
         return
-    db.execute("BEGIN IMMEDIATE")
+    db.execute("BEGIN IMMEDIATE")  # of two that start at once the second finds all of it there
     try:
-        if not _has_starts(db):  # another process may have been first
+        for table in _TABLES:
+            db.execute(table)
+        if not _has_starts(db):
             db.execute(_STARTS)
             db.execute(_EARLIER_STARTS)
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:
+            db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+
+
+def _is_whole(db: sqlite3.Connection) -> bool:
+    there = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+    return there.issuperset(_NAMES.findall(_SCHEMA)) and "partition_starts" in there
 
 
 def _has_starts(db: sqlite3.Connection) -> bool:

@@ -10,16 +10,18 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
 from dashboard.purge.journal import journal_silence
-from dashboard.purge.journal.journal_file import append
+from dashboard.purge.journal.journal_file import append, entry
 from dashboard.purge.journal.journal_reads import JournalReads
 from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES, Options, RunRow
 
 SILENT = "WORKER_SILENT"
+_LOGS_AT_MOST = 200  # sweeps' logs that one journal hears of; of an older one all is told again
 _WORKER = """SELECT state, wish, heartbeat_at, options, cluster_id,
   (SELECT policy FROM run_policies WHERE run_policies.run_id = runs.run_id) AS policy
   FROM runs WHERE run_id=?"""
@@ -48,6 +50,32 @@ class JournalWishes(JournalReads):
                 (int(value), who, format_time(now)),
             )
             append(db, None, "read-only", {"read_only": value, "who": who}, now)
+
+    def tell_of_orphans(self, kind: str, body: Mapping[str, Any], now: datetime) -> None:
+        """Chain what sweeps of this host did (`orphans`), or who let a service do it by itself
+        (`orphans-on`), once: a service that starts again says the same.
+        """
+        with self.file.write() as db:
+            newest = self._newest(kind, broker_id=body["broker_id"])
+            if kind != "orphans-on" or newest != body:
+                append(db, None, kind, body, now)
+
+    def told_of_orphans(self, log: str, broker_id: int) -> Mapping[str, Any] | None:
+        """The newest entry of a broker about a log of sweeps; None: none that was not archived."""
+        return self._newest("orphans", log=log, broker_id=broker_id)
+
+    def tells_of_orphans_alone(self) -> bool:
+        """Whether nothing else was journalled here: no approver looks at such a journal."""
+        sql = "SELECT 1 FROM entries WHERE kind NOT IN ('orphans','orphans-on') LIMIT 1"
+        return not self.file.rows(sql)
+
+    def _newest(self, kind: str, **of: object) -> Mapping[str, Any] | None:
+        sql = (
+            "SELECT * FROM entries WHERE run_id IS NULL AND kind=? ORDER BY seq DESC "
+            f"LIMIT {_LOGS_AT_MOST}"
+        )
+        bodies = (entry(row).body for row in self.file.rows(sql, kind))
+        return next((body for body in bodies if of.items() <= body.items()), None)
 
     def declare(
         self, rows: Iterable[Mapping[str, str]], *, cluster_id: str, from_where: str, now: datetime

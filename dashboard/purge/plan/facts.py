@@ -24,8 +24,8 @@ from dashboard.domain.model import (
     is_telling,
 )
 from dashboard.history.epoch_ends import read_lost
-from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.safety.unseen_readers import TopicReading
 
 # What targets, guards, forecasts and the receipt need of a topic's configs.
 TOPIC_CONFIGS = (
@@ -125,9 +125,11 @@ class PlanFacts:
     offset_errors: Mapping[TopicPartition, str] = field(default_factory=dict)
     readings: Mapping[str, TopicReading] = field(default_factory=dict)  # of kept broker metrics
     unread_groups: frozenset[str] = frozenset()  # some offset of theirs could not be read
+    unplaced: frozenset[str] = frozenset()  # no members, no offset: `safety.readers.without_offset`
     # Topics where the groups have offsets that tell what they may read (`model.is_telling`).
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
+    missed: frozenset[tuple[str, str]] = frozenset()  # topic, and a group that was down since
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
     # When kept snapshots met groups on a topic, as `met_readers` has them.
     met: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -192,6 +194,7 @@ def read_facts(
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         unread_groups=unread_groups(listing),
+        unplaced=unplaced(listing),
         offset_topics=offset_topics(listing),
         readings=readings or {},
         seen=seen_of(kept),
@@ -381,6 +384,17 @@ def _of_this_log(
 def unread_groups(listing: GroupListing) -> frozenset[str]:
     """Groups of which some offset could not be read."""
     return frozenset(o.group_id for o in listing.offsets if o.error)
+
+
+def unplaced(listing: GroupListing) -> frozenset[str]:
+    """Groups without members that have no offset anywhere, where all offsets were told."""
+    if listing.incomplete:
+        return frozenset()
+    # Loads tables, which a purge's processes can do without until they plan or judge.
+    from dashboard.safety.readers import without_offset
+
+    told = {o.group_id for o in listing.offsets if o.committed_offset is not None}
+    return without_offset(((g.group_id, g.members) for g in listing.groups), told)
 
 
 def offset_topics(listing: GroupListing) -> dict[str, frozenset[str]]:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dashboard.domain.model import Guard, TopicPartition
-from dashboard.purge.evidence.unseen_readers import TopicReading, reading_of, suspicion
 from dashboard.purge.plan.facts import PartitionFacts, PlanFacts
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.safety.guard_texts import guard, untold
+from dashboard.safety.unseen_readers import TopicReading, reading_of, suspicion
 from dashboard.settings.settings import TopicDeclaration
 
 

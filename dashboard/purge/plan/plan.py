@@ -13,12 +13,12 @@ from dashboard.core.sealed import Count, Moment, Offset, PartitionId, SealedKind
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.history.known_since import is_told
 from dashboard.purge.evidence.rights_needed import MissingRight
-from dashboard.purge.evidence.unseen_readers import TopicReading, reading_of
 from dashboard.purge.plan.facts import GroupClaim, PlanFacts
 from dashboard.purge.plan.guards import Finding, findings
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.targets import write_offsets_json
+from dashboard.safety.unseen_readers import TopicReading, reading_of
 from dashboard.settings.settings import TopicDeclaration
 
 INTERVAL = (

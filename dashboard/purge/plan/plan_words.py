@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,9 @@ from dashboard.core.words import binary, number, plural
 
 if TYPE_CHECKING:
     from dashboard.purge.evidence.rights_needed import MissingRight
-    from dashboard.purge.evidence.unseen_readers import TopicReading
-    from dashboard.purge.plan.plan import Declared, Estimate
+    from dashboard.purge.plan.plan import Declared, Estimate, PlannedPartition
     from dashboard.purge.plan.preview import GroupPartitions, TopicCoverage, Totals
+    from dashboard.safety.unseen_readers import TopicReading
 
 _MOST_TOPICS = 8
 _MOST_NAMED = 5
@@ -69,6 +70,12 @@ def rights_missing(rights: Iterable[MissingRight] | None) -> list[str]:
         f"{right.topic}, so nothing can be purged there; grant it with: {right.line}"
         for right in rights or ()
     ]
+
+
+def capped(partitions: Iterable[PlannedPartition]) -> list[str]:
+    """How many targets are lower than what was asked for, by what lowered them."""
+    found = Counter(p.capped_by for p in partitions if p.capped_by)
+    return [f"{plural(count, 'target')} lowered by the {by}" for by, count in sorted(found.items())]
 
 
 def coverage(rows: Iterable[TopicCoverage]) -> list[str]:

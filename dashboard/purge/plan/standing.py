@@ -50,7 +50,7 @@ def stand(
     who = readers(
         _groups(facts.groups.values()), _offsets(facts, number), topics, waived,
         streams=facts.streams, commits=commits, met=facts.met,
-        unread=facts.unread_groups,
+        unread=facts.unread_groups, unplaced=facts.unplaced, missed=facts.missed,
     )  # fmt: skip
     return standing(partitions, commits, topics, who, waived)
 

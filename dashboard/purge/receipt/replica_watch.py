@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.core.errors import ClusterError
-from dashboard.domain.model import NO_TOPIC, TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.readback import GONE, Seen, read_back
 from dashboard.purge.execute.states import doubtful, followed, looked_after, run_state, settled
-from dashboard.purge.execute.topic_identity import doubts
+from dashboard.purge.execute.topic_identity import doubts, gone
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
@@ -185,13 +185,8 @@ class ReplicaWatch:
 
     def _gone(self, rows: Iterable[PartitionRow]) -> set[str]:
         """Topics of the run that are another one now, or none."""
-        ids = self.plan.topic_ids
         known = self.live.topics(sorted({row.topic for row in rows if followed(row)}))
-        return {
-            name
-            for name, state in known.items()
-            if state.topic_id != ids.get(name) and state.error in (None, *NO_TOPIC)
-        }
+        return gone(self.live, known, self.plan.topic_ids)
 
     def _read(self) -> tuple[tuple[PartitionRow, ...], bool]:
         """The rows as they stand now, and whether every leader that there is was read."""

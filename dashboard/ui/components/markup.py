@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
 from html import escape
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
@@ -42,14 +44,52 @@ def size(size_bytes: int | None) -> str:
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """A relative time; the exact UTC time on hover."""
-    return hover(formats.ago(moment, now), formats.utc(moment))
+    """A relative time; on hover the exact one, in the reader's zone and in UTC."""
+    return hover(formats.ago(moment, now), exact(moment))
+
+
+def exact(moment: datetime | None) -> str:
+    """`2026-03-01 05:00:00 CET, 2026-03-01 04:00:00 UTC`: a reader's clock, and that of logs."""
+    if moment is None:
+        return formats.UNKNOWN
+    here = local(moment)
+    if not here.utcoffset():
+        return formats.utc(moment)
+    return f"{here:%Y-%m-%d %H:%M:%S %Z}, {formats.utc(moment)}"
+
+
+def local(moment: datetime) -> datetime:
+    """The moment in the zone of the reader's browser; in UTC where it tells none."""
+    zone = st.context.timezone
+    try:
+        return moment.astimezone(ZoneInfo(zone) if zone else UTC)
+    except (ZoneInfoNotFoundError, ValueError):  # a host without that zone's rules
+        return moment.astimezone(UTC)
 
 
 def strong(inner: str, meaning: Meaning | None = None) -> str:
     """A figure that stands out; `inner` is HTML already. Coloured by meaning, if any."""
     chosen = f' class="{css_class(meaning)}"' if meaning else ""
     return f"<strong{chosen}>{inner}</strong>"
+
+
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[int] = ()
+) -> str:
+    """A small table; cells are HTML already, those of the columns `numbers` stand at the right.
+
+    On a screen too narrow for it, it scrolls by itself, also by keyboard.
+    """
+    looks = [' class="n"' if at in numbers else "" for at in range(len(heads))]
+    head = "".join(f'<th scope="col"{looks[at]}>{text(h)}</th>' for at, h in enumerate(heads))
+    body = "".join(
+        f"<tr>{''.join(f'<td{looks[at]}>{cell}</td>' for at, cell in enumerate(row))}</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="lw-wide" tabindex="0" role="group" aria-label="{text(heads[0])}">'
+        f'<table class="lw-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
 def key(meaning: Meaning, figure: str = "") -> str:

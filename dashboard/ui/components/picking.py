@@ -60,3 +60,11 @@ def chosen_html(chosen: Sequence[str], noun: str) -> str:
         count = formats.number(len(rest))
         said += f" <details><summary>and {count} more</summary>{', '.join(rest)}</details>"
     return f'<div class="lw" role="status">{said}</div>'
+
+
+def one(place: DeltaGenerator, label: str, key: str, options: list[str]) -> str | None:
+    """A filter that the address keeps; None: everything."""
+    found = place.selectbox(
+        label, options, index=None, key=key, bind="query-params", placeholder="all"
+    )
+    return str(found) if found else None

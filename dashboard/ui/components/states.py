@@ -10,22 +10,27 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import ParamSpec
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
+from dashboard.store import attempts
 from dashboard.store.snapshot_files import Kind
 from dashboard.ui.components.markup import text
 from dashboard.ui.session import access
 from dashboard.ui.session.context import (
     Screen,
+    Tables,
     choose_cluster,
     open_cluster,
     settings,
     show_newest,
     store,
 )
-from dashboard.ui.session.held_tables import Tables
 from dashboard.views import formats
+from dashboard.views.facts import known_total
 
 _P = ParamSpec("_P")
 _POLL = timedelta(seconds=2)
@@ -165,7 +170,26 @@ def no_snapshot(error: LowwaterError) -> None:
         error.next_step,
     )
     st.progress(0.0, text="Step 1 of 2: collect. Step 2: analyze.")
+    _first_attempt()
     _wait("snapshots")
+
+
+@st.fragment(run_every=_POLL)
+def _first_attempt() -> None:
+    """Why there is still nothing, where the first attempts to collect fail."""
+    try:
+        made = attempts.first(store())
+    except LowwaterError as error:
+        show(f"Whether anybody collects is not known ({error.code})", error.message, warn=True)
+        return
+    if made is None or (failure := made.failure) is None:
+        return
+    show(
+        f"The first attempt to collect failed ({failure.code})",
+        f"{formats.ago(made.ended_at, utc_now())}: {failure.message}.",
+        failure.next,
+        warn=True,
+    )
 
 
 @st.fragment(run_every=_POLL)
@@ -209,3 +233,47 @@ def _choose() -> None:
     if chosen:
         choose_cluster(chosen)
         st.rerun()
+
+
+# `How do you know?`: the estimator, the snapshot and the interval behind a number.
+
+_METHODS = {
+    "segments": "whole segments below the target, from an inventory of the log dirs: exact",
+    "history": "the curve of offsets to bytes that past snapshots of each replica draw",
+    "proportional": "size times the share of offsets below the target, per replica: right while "
+    "records keep their size; the interval allows sizes that changed",
+}
+
+
+def how_do_you_know(screen: Screen, facts: pa.Table, flag: str = "consumed") -> None:
+    """A popover for the bytes of the partitions whose `flag` is set."""
+    with st.popover("How do you know?", type="tertiary"):
+        st.html(how_html(screen, facts, flag))
+
+
+def how_html(screen: Screen, facts: pa.Table, flag: str) -> str:
+    """Estimator, interval, snapshot and analysis as a small list."""
+    rows = facts.filter(facts[flag])
+    low, high = known_total(rows, "bytes_low"), known_total(rows, "bytes_high")
+    between = f"{formats.size(low)} to {formats.size(high)}, all replicas together"
+    if low is None:
+        between = "unknown: no replica's size could be read (DescribeLogDirs)"
+    methods = sorted(m for m in pc.unique(rows["method"]).to_pylist() if m)
+    estimators = "; ".join(f"{m}: {_said(m)}" for m in methods) or "none needed"
+    analysis = screen.findings.id if screen.findings else "none"
+    pairs = (
+        ("Interval", between),
+        ("Estimator", estimators),
+        ("Partitions", f"{formats.number(rows.num_rows)} of {formats.number(facts.num_rows)}"),
+        ("Snapshot", f"{screen.manifest.id}, {formats.utc(screen.manifest.taken_at)}"),
+        ("Analysis", analysis),
+        ("Consumed", "below the lowest committed offset of every group seen in any kept snapshot"),
+        ("Declared", "its owner said, by name and date, that its groups are all its readers"),
+    )
+    lines = "".join(f"<p><b>{name}</b>: {text(value)}</p>" for name, value in pairs)
+    return f'<div class="lw">{lines}</div>'
+
+
+def _said(method: str) -> str:
+    """What an estimator does; its name may say behind a comma how many replicas answered."""
+    return _METHODS.get(method.partition(",")[0], "see docs/estimators.md")

@@ -79,6 +79,7 @@ _LAYOUT = """
 .lw-state{border-left:4px solid var(--lw-line);background:var(--lw-panel);padding:14px 18px;
  border-radius:6px;margin:8px 0}
 .lw-state.warn{border-left-color:#b45309;background:var(--lw-warn)}
+.lw-state.danger{border-left:6px solid #b91c1c;background:var(--lw-alarm)}
 .lw-state.alert{border-left:6px solid #c2410c;background:var(--lw-warn)}
 .lw-state ul{margin:4px 0 0;padding-left:20px;font-size:14px}
 .lw-state h2{font-size:18px}
@@ -93,6 +94,7 @@ _LAYOUT = """
 .lw-strip .tick i{position:absolute;top:2px;font:600 12px sans-serif;color:#fff}
 .lw-strip .target{position:absolute;top:-5px;width:0;height:0;margin-left:-6px;
  border:6px solid transparent;border-top:9px solid var(--lw-ink)}
+.lw-wide{overflow-x:auto}
 .lw-table{width:100%;border-collapse:collapse;font-size:14px}
 .lw-table th{text-align:left;font-weight:600;font-size:13px;color:var(--lw-quiet)}
 .lw-table td,.lw-table th{padding:3px 12px 3px 0;border-bottom:1px solid var(--lw-line)}
@@ -101,6 +103,14 @@ _LAYOUT = """
 .lw-counts{display:flex;gap:8px 22px;flex-wrap:wrap}
 .lw-counts div{min-width:84px}
 .lw-counts b{font-size:22px;display:block}
+@media(max-width:640px){
+.lw-strips{grid-template-columns:1fr auto;gap:4px 12px}
+.lw-strips .lw-strip{grid-column:1/-1}
+.lw-strips>small:nth-child(3){display:none}
+.lw-disk{grid-template-columns:1fr auto;gap:2px 10px;margin:8px 0}
+.lw-disk .lw-bar{grid-column:1/-1;order:3}
+.lw-sentence{overflow-wrap:anywhere}
+}
 """
 _RED_BUTTON = """
 [class*=st-key-danger] button[data-testid=stBaseButton-primary]{background:#b91c1c;
@@ -111,11 +121,11 @@ _RED_BUTTON = """
 """
 _LIGHT = (
     "--lw-ink:#0b1220;--lw-quiet:#475569;--lw-line:#d5dbe3;--lw-panel:#f3f5f8;--lw-page:#fff;"
-    "--lw-warn:#fdf1de;--lw-free:#e8ecf1;--lw-code:#e6eaf0"
+    "--lw-warn:#fdf1de;--lw-alarm:#fdeaea;--lw-free:#e8ecf1;--lw-code:#e6eaf0"
 )
 _DARK = (
     "--lw-ink:#f1f5f9;--lw-quiet:#b3bfce;--lw-line:#3b4657;--lw-panel:#1b2431;--lw-page:#0e1420;"
-    "--lw-warn:#3b2a10;--lw-free:#2a3444;--lw-code:#2a3444"
+    "--lw-warn:#3b2a10;--lw-alarm:#3d1517;--lw-free:#2a3444;--lw-code:#2a3444"
 )
 
 

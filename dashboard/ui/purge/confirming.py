@@ -1,20 +1,141 @@
-"""Step 4 of a purge: the sentence to type, who, and the one button that queues it."""
+"""Steps 3 and 4 of a purge: the mode, the sentence to type, and the second person's part."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 import streamlit as st
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ApprovalRequired, LowwaterError
 from dashboard.people import people
-from dashboard.purge.jobs import queue, queue_refusals
+from dashboard.purge.forecast import forecast as forecasts
+from dashboard.purge.forecast import text as forecast_text
+from dashboard.purge.forecast.forecast import Forecast
+from dashboard.purge.jobs import approving, queue, queue_refusals
+from dashboard.purge.jobs.requests import PurgeRequest
+from dashboard.purge.journal.journal_rows import MODES
+from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
+from dashboard.ui.components.markup import text
+from dashboard.ui.purge import plan_view
 from dashboard.ui.purge.drafting import Draft, forget
 from dashboard.ui.purge.runs import open_journal
-from dashboard.ui.session import access, context
+from dashboard.ui.session import access, context, routes
+from dashboard.ui.session.context import Screen
 from dashboard.views import formats
+
+# Step 3 of a purge: the mode, explained by what the replicas do just now.
+
+NAMES = {
+    "wait-all": "Wait for all replicas",
+    "leader-only": "Leader only",
+    "leader-only-verified": "Leader only, verified",
+}
+_KEY = "lw-forecast"
+_CHOSEN = "plan-mode"
+_MOST_LINES = 6
+_WITHOUT = {
+    "wait-all": "Answers when every live replica has deleted: the safest, and the default.",
+    "leader-only": "For brokers that speak DeleteRecords v3; others are refused with "
+    "UNSUPPORTED_VERSION and nothing is sent to them. Records can come back.",
+    "leader-only-verified": "Any broker: a request that does not wait, then the leader is read "
+    "back. Records can come back.",
+}
+
+Outcome = Forecast | LowwaterError
+
+
+def choose_mode(screen: Screen, draft: Draft) -> str:
+    """Draw the forecast and the modes; the mode chosen. Nothing but a click ever changes it, unless
+    every leader has come to refuse it.
+    """
+    left, right = st.columns([6, 1], vertical_alignment="center")
+    with right:
+        again = st.button(
+            "Refresh", key="forecast-refresh", width="stretch", help="Ask the brokers again."
+        )
+    seen = _forecast(screen, draft, again=again)
+    left.html(forecast_html(seen, utc_now()))
+    captions, refused = dict(_WITHOUT), []
+    if isinstance(seen, Forecast):
+        told = forecast_text.modes(seen)
+        captions = {m.mode: markup.plain(f"{m.predicted} {m.risk}") for m in told}
+        refused = [m.mode for m in told if m.refused]
+    if st.session_state.get(_CHOSEN) in refused:
+        del st.session_state[_CHOSEN]
+    chosen = _radio("Mode", [mode for mode in MODES if mode not in refused], captions, _CHOSEN)
+    if refused:
+        _radio("Refused just now", refused, captions, "plan-mode-refused", disabled=True)
+    return chosen
+
+
+def _radio(
+    label: str,
+    modes: Sequence[str],
+    captions: Mapping[str, str],
+    key: str,
+    *,
+    disabled: bool = False,
+) -> str:
+    chosen = st.radio(
+        label,
+        modes,
+        index=None if disabled else 0,
+        format_func=NAMES.__getitem__,
+        captions=[captions[mode] for mode in modes],
+        key=key,
+        disabled=disabled,
+        label_visibility="visible" if disabled else "collapsed",
+    )
+    return str(chosen)
+
+
+def forecast_html(seen: Outcome, now: datetime) -> str:
+    """What to know before choosing: the recommendation, who holds it up, when that was read."""
+    if isinstance(seen, LowwaterError):
+        return (
+            f'<div class="lw lw-state warn" role="status"><p>How long it would take is not known: '
+            f"{text(seen.message)} ({text(seen.code)}).</p>"
+            f"<p><b>Next:</b> {text(seen.next_step)}</p></div>"
+        )
+    listed = forecast_text.details(seen)
+    lines = "".join(f"<li>{text(said)}</li>" for said in listed[:_MOST_LINES])
+    rest = len(listed) - _MOST_LINES
+    lines += f"<li>and {rest} more; lowwater preview --live lists them</li>" if rest > 0 else ""
+    advised = "".join(f"<p>{text(said)}</p>" for said in forecast_text.advised(seen)[:_MOST_LINES])
+    warn = " warn" if seen.timing_out or seen.unusable else ""
+    return (
+        f'<div class="lw lw-state{warn}" role="status"><p>{text(forecast_text.headline(seen))} '
+        f"<small>Read from the replicas {markup.ago(seen.read_at, now)}.</small></p>"
+        f"{f'<ul>{lines}</ul>' if lines else ''}{advised}</div>"
+    )
+
+
+def _forecast(screen: Screen, draft: Draft, *, again: bool) -> Outcome:
+    """The forecast of this draft: read once, and when asked for."""
+    kept = st.session_state.get(_KEY)
+    if kept and kept[0] == draft.token and not again:
+        found: Outcome = kept[1]
+        return found
+    with st.spinner("Reading replicas, log dirs and versions …"):
+        found = _read(screen, draft)
+    st.session_state[_KEY] = (draft.token, found)
+    return found
+
+
+def _read(screen: Screen, draft: Draft) -> Outcome:
+    try:
+        return forecasts.forecast(
+            screen.settings, screen.settings.data, screen.cluster.cluster_id, draft.plan
+        )
+    except LowwaterError as error:
+        return error
+
+
+# Step 4 of a purge: the sentence to type, who, and the one button that queues it.
 
 _READY = "Ready. It runs in its own process, and this page follows it."
 
@@ -103,3 +224,145 @@ def _leave_for(kind: str, name: str) -> None:
     st.session_state["queue-done"] = True
     st.query_params.clear()
     st.query_params[kind] = name
+
+
+# The second person's part: purges that wait for one, and the one that is decided.
+
+_EVERY = timedelta(seconds=5)
+_ERROR = "approval-error"
+_DONE = "approval-done"
+
+
+@st.fragment(run_every=_EVERY)
+@states.guarded
+def waiting(screen: Screen) -> None:
+    """A line for each purge that waits; nothing where nobody must be asked, or nobody asked."""
+    if screen.settings.people is None:
+        return
+    now = utc_now()
+    found = open_journal().open_requests(screen.cluster.cluster_id, now)
+    if not found:
+        return
+    st.html('<div class="lw"><h2>Purges that wait for a second person</h2></div>')
+    for request in found:
+        left = formats.duration(request.asked.expires_at - now)
+        routes.link(
+            "purge",
+            f"**{markup.plain(request.asked.requester)}** asks to purge: {request.asked.mode}, "
+            f"plan {request.plan_id}, for {left} more",
+            request=request.request_id,
+        )
+
+
+def show(request_id: str) -> None:
+    """One request: its plan as it would be sent, and who may decide."""
+    journal, now = open_journal(), utc_now()
+    request = journal.request(request_id)
+    plan = journal.requested_plan(request_id)
+    with st.container(border=True):
+        st.html(head_html(request))
+        plan_view.show(plan)
+    if request.state_at(now) == "asked":
+        with st.container(border=True):
+            _decide(request, plan)
+        _follow(request_id)
+    elif request.run_id:
+        routes.link("purge", f"See run {request.run_id}", run=request.run_id)
+    st.button("Back", key="request-back", on_click=st.query_params.clear)
+
+
+@st.fragment(run_every=_EVERY)
+@states.guarded
+def _follow(request_id: str) -> None:
+    """Draw the page anew once somebody decided, or nobody did in time."""
+    if open_journal().request(request_id).state_at(utc_now()) != "asked":
+        st.rerun(scope="app")
+
+
+def head_html(request: PurgeRequest) -> str:
+    """Who asked for what, when, until when, and what became of it."""
+    now, asked = utc_now(), request.asked
+    state = request.state_at(now)
+    said = {
+        "asked": f"waits for a second person for {formats.duration(asked.expires_at - now)} more",
+        "expired": "expired: nobody decided in time",
+    }.get(state, f"{state} by {request.decided_by}")
+    return (
+        f'<div class="lw"><h2>Request {markup.text(request.request_id)} '
+        f"<small>{markup.text(said)}</small></h2><small>{markup.text(asked.requester)} asked "
+        f"{markup.ago(request.asked_at, now)} from {markup.text(asked.from_where)}: "
+        f"{markup.text(asked.described)}</small></div>"
+    )
+
+
+@st.fragment
+@states.guarded
+def _decide(request: PurgeRequest, plan: Plan) -> None:
+    """The sentence and the red button, for an approver who is not the requester."""
+    own = people.same_person(access.name(), request.asked.requester)
+    if own:
+        st.caption("You asked for it: somebody else approves. You may take it back.")
+    elif not access.only("approver", "Approving a purge"):
+        return
+    left, middle, right = st.columns([4, 2, 2], vertical_alignment="bottom")
+    if not own:
+        left.html(
+            '<div class="lw">Type this sentence to approve: '
+            f"<code>{markup.text(plan.confirmation)}</code></div>"
+        )
+        typed = left.text_input(
+            "Confirmation", key=f"approve-{request.request_id}", live=True, autocomplete="off"
+        )
+        with middle.container(key="danger-approve"):
+            st.button(
+                "Approve and purge",
+                type="primary",
+                width="stretch",
+                key="approve",
+                disabled=typed != plan.confirmation,
+                on_click=_approve,
+                args=(request.request_id, typed or "", plan.sha256),
+            )
+    right.button(
+        "Take back" if own else "Reject",
+        width="stretch",
+        key="reject",
+        on_click=_reject,
+        args=(request.request_id,),
+    )
+    error = st.session_state.pop(_ERROR, None)
+    if isinstance(error, LowwaterError):
+        states.show_error(error)
+    if st.session_state.pop(_DONE, False):
+        st.rerun(scope="app")
+
+
+def _approve(request_id: str, typed: str, sha256: str) -> None:
+    """The callback: who clicks, and with which role, is asked on the server now."""
+    try:
+        run_id = approving.approve(
+            context.settings(), open_journal(), request_id,
+            who=access.actor(), confirm=typed, sha256=sha256, from_where=_from_where(),
+        )  # fmt: skip
+    except LowwaterError as error:
+        st.session_state[_ERROR] = error
+        return
+    st.session_state[_DONE] = True
+    st.query_params.clear()
+    st.query_params["run"] = run_id
+
+
+def _reject(request_id: str) -> None:
+    try:
+        approving.reject(
+            context.settings(), open_journal(), request_id,
+            who=access.actor(), from_where=_from_where(),
+        )  # fmt: skip
+    except LowwaterError as error:
+        st.session_state[_ERROR] = error
+        return
+    st.session_state[_DONE] = True
+
+
+def _from_where() -> str:
+    return f"dashboard on {socket.gethostname()}"

@@ -239,15 +239,8 @@ def decisions_html(view: Preview) -> str:
     told += plan_words.coverage(view.coverage)
     told += plan_words.declared(plan.declarations)
     told += plan_words.unseen_readers(plan.unseen_readers)
+    told += plan_words.capped(plan.partitions)
     lines += [f"<p>{text(sentence)}.</p>" for sentence in told]
-    capped: dict[str, int] = {}
-    for partition in plan.partitions:
-        if partition.capped_by:
-            capped[partition.capped_by] = capped.get(partition.capped_by, 0) + 1
-    lines += [
-        f"<p>{formats.plural(count, 'target')} lowered by the {text(name)}.</p>"
-        for name, count in sorted(capped.items())
-    ]
     return f'<div class="lw">{"".join(lines)}</div>' if lines else ""
 
 

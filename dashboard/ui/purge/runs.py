@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 import streamlit as st
@@ -21,6 +21,7 @@ from dashboard.views import formats
 
 RECENT = timedelta(hours=24)
 ROWS = 5
+_MONTH = timedelta(days=30)
 RUN_WORDS = {
     "queued": "○ queued",
     "running": "▶ running",
@@ -88,6 +89,24 @@ def recent(screen: Screen) -> None:
     links(found, screen.now)
     if not found:
         st.caption("None. A purge starts with a plan, or by a policy that was switched on.")
+    if told := freed_said(past_runs(screen.cluster.cluster_id), screen.now):
+        st.caption(told)
+
+
+def freed_said(found: Iterable[RunRow], now: datetime) -> str:
+    """What the final receipts of a month's runs add up to; empty where there is none."""
+    freed = [
+        run.receipt.freed_bytes
+        for run in found
+        if run.queued_at >= now - _MONTH and run.receipt and run.receipt.final
+    ]
+    known = [size for size in freed if size is not None]
+    if not known:
+        return ""
+    rest = len(freed) - len(known)
+    unknown = f"; of {rest} more it is not known" if rest else ""
+    runs = formats.plural(len(known), "purge")
+    return f"Freed in the last 30 days: {formats.size(sum(known))} by {runs}{unknown}."
 
 
 def _came_back(alert: Reverted) -> None:

@@ -1,23 +1,126 @@
-"""What a page stands on: settings, the chosen cluster, its newest snapshot and analysis."""
+"""What a page stands on: settings, cluster, its newest snapshot and analysis, and their tables."""
 
 from __future__ import annotations
 
 import argparse
 import functools
+import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
+import pyarrow as pa
 import streamlit as st
 
 from dashboard.core.clock import utc_now
+from dashboard.core.errors import StoreError
+from dashboard.estimate import curve_tables
+from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.settings import settings as settings_files
 from dashboard.settings.current import CurrentSettings
+from dashboard.settings.price import Price
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshot_files import Kind, Manifest
 from dashboard.store.snapshots import ClusterStore, Store
-from dashboard.ui.session.held_tables import Tables, held_tables
+from dashboard.views.facts import partition_facts
+from dashboard.views.topic_rows import TopicRow, topic_rows
+
+# A snapshot's and findings' tables, and what is derived from them: read once, for all sessions.
+#
+# `cache_data` would copy a table at each rerun; Arrow is immutable, so sharing it is safe. Two of
+# each kind are kept: the newest, and the one that sessions are still looking at.
+
+_T = TypeVar("_T")
+KEPT = 2
+
+
+class Tables:
+    """The tables of one committed folder, each read when first asked for."""
+
+    def __init__(self, cluster: ClusterStore, kind: Kind, item_id: str) -> None:
+        self.id = item_id
+        self.manifest = cluster.manifest(kind, item_id)
+        self._cluster = cluster
+        self._kind: Kind = kind
+        self._held: dict[str, Any] = {}
+        self._lock = Lock()
+
+    def table(self, name: str) -> pa.Table:
+        """One table in its declared schema. Raises StoreError."""
+        return self.derived(name, lambda: self._cluster.read(self._kind, self.id, name))
+
+    def curves(self) -> ReplicaCurves:
+        """The replicas' curves of an analysis, as numbers. Raises StoreError."""
+        return self.derived("curves", lambda: curve_tables.read(self._cluster, self.id))
+
+    def read(self, *names: str) -> None:
+        """Read these tables now: what is read stays, even when the files are pruned."""
+        for name in names:
+            if name == "curves":
+                self.curves()
+            else:
+                self.table(name)
+
+    def derived(self, name: str, make: Callable[[], _T]) -> _T:
+        """What `make` computes from these tables, kept beside them. It must be immutable."""
+        with self._lock:
+            if name in self._held:
+                held: _T = self._held[name]
+                return held
+        made = make()
+        with self._lock:
+            return self._held.setdefault(name, made)  # type: ignore[no-any-return]
+
+
+def held_tables(cluster: ClusterStore, kind: Kind, item_id: str) -> Tables:
+    """The shared tables of this folder, keyed by the cluster's path, kind and id."""
+    return (_snapshots if kind == "snapshots" else _findings)(cluster, cluster.path, item_id)
+
+
+@st.cache_resource(max_entries=KEPT, show_spinner=False)
+def _snapshots(_cluster: ClusterStore, path: str, item_id: str) -> Tables:
+    del path  # part of the key: two clusters may hold the same id
+    return Tables(_cluster, "snapshots", item_id)
+
+
+@st.cache_resource(max_entries=KEPT, show_spinner=False)
+def _findings(_cluster: ClusterStore, path: str, item_id: str) -> Tables:
+    del path
+    return Tables(_cluster, "findings", item_id)
+
+
+# Tables derived from the findings, computed once per analysis and shared by all sessions.
+
+
+def findings_of(screen: Screen) -> Tables:
+    """The analysis' tables. Raises StoreError NO_ANALYSIS when there is none yet."""
+    if screen.findings is None:
+        raise StoreError(
+            f"cluster {screen.cluster.name} has no analysis yet",
+            f"Run: lowwater analyze --data {shlex.quote(screen.settings.data)}",
+            code="NO_ANALYSIS",
+        )
+    return screen.findings
+
+
+def facts_of(screen: Screen, target: str = "committed") -> pa.Table:
+    """One row per partition for `target`, with the flags consumed and free."""
+    found = findings_of(screen)
+    return found.derived(
+        f"facts {target}", lambda: partition_facts(found.table("reclaimable"), target)
+    )
+
+
+def rows_of(screen: Screen) -> list[TopicRow]:
+    """One row per topic of the committed target."""
+    found = findings_of(screen)
+    return found.derived("rows", lambda: topic_rows(facts_of(screen)))
+
+
+# The chosen cluster, and what it has that is newest.
 
 _CLUSTER_KEY = "lw-cluster"
 _KEPT_KEY = "lw-kept"
@@ -47,6 +150,11 @@ class Screen:
     @property
     def missing_brokers(self) -> list[dict[str, Any]]:
         return [broker for broker in self.brokers if not broker.get("reachable", True)]
+
+    @property
+    def price(self) -> Price | None:
+        """What storage costs on this cluster, where the settings tell it."""
+        return self.settings.price.of(self.cluster.name, self.cluster.cluster_id)
 
     @property
     def groups_incomplete(self) -> list[str]:

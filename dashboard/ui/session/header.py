@@ -1,4 +1,4 @@
-"""The header of every page: cluster, the data's age, brokers, counting on; and the report."""
+"""The header of every page: cluster, age of the data, brokers, counting on; search and report."""
 
 from __future__ import annotations
 
@@ -11,14 +11,61 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.receipt.alerts import reverted
-from dashboard.ui.components import markup, states
+from dashboard.ui.components import glossary, markup, states
+from dashboard.ui.components.markup import plain
 from dashboard.ui.components.states import guarded
 from dashboard.ui.purge.runs import open_journal
-from dashboard.ui.session import access, collector, context, search, signing_in
+from dashboard.ui.session import access, collector, context, routes
 from dashboard.ui.session.collector import Standing
-from dashboard.ui.session.context import Screen
-from dashboard.ui.session.held_tables import Tables
+from dashboard.ui.session.context import Screen, Tables, findings_of
 from dashboard.views import formats
+from dashboard.views.search import Match, matches, meant
+from dashboard.views.topic_rows import groups_of
+
+# The search of every page: a topic or a group by a part of its name.
+
+_FIND = "lw-find"
+_ASKED = "lw-find-asked"
+_SHOWN = 8
+
+
+def search_box(screen: Screen) -> None:
+    """Enter leads to the topic or group that is meant; of several, links below the box."""
+    typed = st.text_input(
+        "Find a topic, group or broker",
+        key=_FIND,
+        type="search",
+        placeholder="Topic, group or broker",
+        label_visibility="collapsed",
+        on_change=_find_asked,
+    )
+    asked = st.session_state.pop(_ASKED, False)
+    if not typed or screen.findings is None:
+        return
+    found = _matches(screen, typed)
+    match = meant(typed, found)
+    if match and asked:
+        routes.go(match.kind, name=match.name)
+    if not found:
+        st.caption("No topic, group or broker of that name.")
+    for kind, name in found[:_SHOWN]:
+        routes.link(kind, f"{kind} {plain(name)}", name=name)
+    if len(found) > _SHOWN:
+        st.caption(f"and {len(found) - _SHOWN} more")
+
+
+def _find_asked() -> None:
+    st.session_state[_ASKED] = True
+
+
+def _matches(screen: Screen, typed: str) -> list[Match]:
+    tables = findings_of(screen)
+    groups = tables.derived("groups", lambda: groups_of(tables.table("holds")))
+    brokers = [int(broker["broker_id"]) for broker in screen.brokers]
+    return matches(typed, screen.snapshot.table("topics")["topic"].to_pylist(), groups, brokers)
+
+
+# The header itself.
 
 _EVERY = timedelta(seconds=5)
 _MOST_ALERTS = 2
@@ -52,19 +99,21 @@ def header(screen: Screen, *, follows: bool = False) -> None:
         return
     # The place of what comes and goes is kept free: it would move the page under the mouse.
     left, find, middle, *right = st.columns(
-        [7, 2, 2, *([1] * (1 + leaves))], vertical_alignment="top"
+        [7, 2, 2, *([1] * (2 + leaves))], vertical_alignment="top"
     )
     with left:
         _header(screen, live)
     with find:
-        search.box(screen)
+        search_box(screen)
     with middle:
         live_toggle() if follows else _newer(screen)
     with right[0]:
         report_button(screen)
+    with right[1]:
+        _help_button()
     if leaves:
-        with right[1]:
-            signing_in.sign_out()
+        with right[2]:
+            access.sign_out()
 
 
 @st.fragment(run_every=_EVERY)
@@ -194,6 +243,17 @@ def _closed() -> None:
     st.session_state.pop(_DIALOG, None)
 
 
+def _help_button() -> None:
+    if st.button("Help", key="lw-help", width="stretch", help="How to read this, and the words."):
+        st.session_state[_DIALOG] = True
+        _help()
+
+
+@st.dialog("How to read this", width="large", on_dismiss=_closed)
+def _help() -> None:
+    glossary.panel()
+
+
 @st.dialog("Storage report", on_dismiss=_closed)
 @guarded
 def _choose(screen: Screen) -> None:
@@ -202,7 +262,7 @@ def _choose(screen: Screen) -> None:
     from dashboard.reports.page import html_page
     from dashboard.reports.source import open_source
     from dashboard.reports.storage import storage_report
-    from dashboard.ui.growth.idle_table import asking
+    from dashboard.ui.growth.advice import asking
 
     found = screen.findings
     assert found is not None
@@ -211,7 +271,7 @@ def _choose(screen: Screen) -> None:
     source = open_source(
         screen.cluster, runs, screen.now, screen.settings.every,
         analysis_id=found.id, read=found.table, begins=journal.begins(),
-        ask=asking(screen),
+        ask=asking(screen), price=screen.price,
     )  # fmt: skip
     st.caption(
         f"{markup.plain(screen.cluster.name)}: what can be given back, who holds the rest, disks, "

@@ -7,8 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from analytics.readers import partitions
 from analytics.replicas import curves, points
 from analytics.tables import stamped
 from dashboard.estimate.curve_tables import from_table, to_table
@@ -264,3 +266,46 @@ def test_the_surest_estimator_of_each_replica_is_chosen_and_a_sum_is_called_by_t
     assert (empty["committed_likely"], empty["held_bytes"]) == (0, 0)
     assert of_replicas["at"].to_pylist() == [2, 2, 1, 1, 0, 0]
     assert of_replicas["committed_at_once"].to_pylist()[2:4] == [2000, 2000]
+
+
+@pytest.mark.parametrize("remote", [["a"], ["b"], ["a", "b"]])
+def test_of_topics_with_remote_storage_no_bytes_are_told(
+    cluster: ClusterStore, remote: list[str]
+) -> None:
+    """Their log starts far below what is on the disk: consumed records need not lie there."""
+    written = write(cluster, Snapshot().topic("a", end=35, size=700).topic("b", end=35, size=9000))
+    told = points.told(cluster, written.id)
+    drawn = curves.fold(cluster, written, None, told, TOPICS)
+    is_remote = pc.is_in(TOPICS["topic"], value_set=pa.array(remote))
+    topics = TOPICS.append_column("remote_storage", is_remote)
+    measured = partitions.measurable(points.measured(told), topics)
+    rows = pa.table(
+        {
+            "topic_no": pa.array([0, 1], pa.int32()),
+            "partition": pa.array([0, 0], pa.int32()),
+            **{f"{name}_target": pa.array([25, 25]) for name in curves.TARGETS},
+        }
+    )
+    found, _ = curves.with_bytes(rows, measured, drawn)
+    every, _ = curves.with_bytes(rows, points.measured(told), drawn)
+    for name in ("committed_at_once_high", "committed_likely", "held_bytes"):
+        known = every[name].to_pylist()
+        expected = [None if topic in remote else known[n] for n, topic in enumerate("ab")]
+        assert found[name].to_pylist() == expected
+
+
+def test_a_replica_of_no_partition_lends_its_bytes_to_no_other(cluster: ClusterStore) -> None:
+    """A topic that was deleted, and that a broker's disk still shows."""
+    written = write(cluster, Snapshot().topic("a", end=35, size=700).topic("b", end=35, size=9000))
+    told = points.told(cluster, written.id)
+    drawn = curves.fold(cluster, written, None, told, TOPICS)
+    rows = pa.table(
+        {
+            "topic_no": pa.array([0], pa.int32()),
+            "partition": pa.array([0], pa.int32()),
+            **{f"{name}_target": pa.array([35]) for name in curves.TARGETS},
+        }
+    )
+    found, of_replicas = curves.with_bytes(rows, points.measured(told), drawn)
+    assert found["committed_likely"].to_pylist() == [2 * 700]
+    assert of_replicas["held_bytes"].to_pylist() == [0, 0]

@@ -32,14 +32,14 @@ SHAPE = Shape(2000, 100, 18)
 Found = tuple[dict[str, pa.Table], dict[str, Any]]
 
 
-_HIDDEN = 17
+_HIDDEN, _UNTOLD = 17, 6
 _bench = large_history.tables_of
 
 
 def _odd(shape: Shape, step: int) -> dict[str, dict[str, Any]]:
     """The bench's tables, where some logs are empty besides, readers of one topic in forty stand
     past its logs' ends, some offsets stand still for ever, some readers stop where their topic is
-    made anew, and the newest snapshots miss a topic.
+    made anew or its id is told first, and the newest snapshots miss a topic.
     """
     tables = _bench(shape, step)
     logs, offsets = tables["partitions"], tables["group_offsets"]
@@ -52,11 +52,21 @@ def _odd(shape: Shape, step: int) -> dict[str, dict[str, Any]]:
     found = np.where(number % 11 == 5, 7, found)
     offsets["committed_offset"] = pa.array(found, mask=known < 0)
     stopped = (number % 3 == 1) & (topic_no % 40 == 3) & (step >= shape.snapshots // 2)
+    # On a topic of which no id was told at first some readers stop before the first one is.
+    stopped |= (number % 3 == 1) & (topic_no % 40 == 9) & (step >= _UNTOLD)
     tables["group_offsets"] = _where(offsets, ~stopped)
+    tables["topics"]["topic_id"] = _untold(tables["topics"], step)
     if step < shape.snapshots - 2:
         return tables
     some = {n: columns for n, columns in tables.items() if "topic_no" in columns}
     return tables | {n: _where(c, np.asarray(c["topic_no"]) != _HIDDEN) for n, c in some.items()}
+
+
+def _untold(topics: dict[str, Any], step: int) -> pa.Array:
+    """The ids of topics, where nobody tells one at first, one ever, or one for a while."""
+    of = topics["topic_no"].to_numpy() % 40
+    untold = (of == 9) & (step < _UNTOLD) | (of == 11) | (of == 12) & (step // 3 == 2)
+    return pc.if_else(pa.array(untold), None, topics["topic_id"])
 
 
 def _where(columns: dict[str, Any], some: Any) -> dict[str, Any]:
@@ -92,11 +102,16 @@ def test_every_row_is_the_peers(found: Found, peer: Any) -> None:
 
 def test_the_history_has_the_cases_that_rules_are_for(found: Found) -> None:
     """A target that the log start raised, empty logs, topics hidden or made anew, with a first
-    commit of the former number among them, and all readers past the end.
+    commit of the former number among them, readers that were seen before their topic's id was
+    told, and all readers past the end.
     """
     holds, targets = found[0]["holds"], found[0]["reclaimable"]
     targets = targets.filter(pc.equal(targets["target"], "committed"))
     assert pc.any(pc.equal(targets["target_offset"], targets["log_start_offset"])).as_py()
+    untold, told = (pc.equal(holds["topic"], f"topic-{n:05d}") for n in (9, 10))
+    assert 0 < pc.sum(untold).as_py() < pc.sum(told).as_py()
+    assert pc.all(holds.filter(untold)["topic_id"].is_valid()).as_py()
+    assert pc.any(holds["topic_id"].is_null()).as_py()
     anew = holds.filter(pc.ends_with(holds["topic_id"], "b"))
     assert anew.num_rows and not anew["last_commit_at"].null_count
     assert pc.any(pc.equal(anew["committed_offset"], 7)).as_py()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import analytics as lw
-from analytics import past
+from analytics import opened
 from dashboard.core.errors import LowwaterError, StoreError, UsageError
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support import sample_store
@@ -151,13 +151,13 @@ def test_a_history_ends_with_the_opened_snapshot(tmp_path: Path) -> None:
         writer.commit(0.1, {})
         ids.append(writer.id)
     at = store.manifest("snapshots", ids[3])
-    assert past.snapshots(store, at, None) == ids[:4]
-    assert past.snapshots(store, at, 2) == ids[2:4]
-    assert past.snapshots(store, at, "60m") == ids[1:4]
-    assert past.snapshots(store, at, timedelta(minutes=59)) == ids[2:4]
+    assert opened.kept_snapshots(store, at, None) == ids[:4]
+    assert opened.kept_snapshots(store, at, 2) == ids[2:4]
+    assert opened.kept_snapshots(store, at, "60m") == ids[1:4]
+    assert opened.kept_snapshots(store, at, timedelta(minutes=59)) == ids[2:4]
     for wrong in (0, -1, "yesterday"):
         with pytest.raises(UsageError):
-            past.snapshots(store, at, wrong)
+            opened.kept_snapshots(store, at, wrong)
 
 
 def test_a_history_of_findings_has_one_analysis_for_each_snapshot(tmp_path: Path) -> None:
@@ -173,6 +173,6 @@ def test_a_history_of_findings_has_one_analysis_for_each_snapshot(tmp_path: Path
         found.commit(0.1, {"snapshot_id": seen[-1]})
         analyses.append(found.id)
     newest = store.manifest("snapshots", seen[-1])
-    assert past.analyses(store, newest, None) == analyses[1:]
-    assert past.analyses(store, newest, 1) == analyses[2:]
-    assert past.analyses(store, store.manifest("snapshots", seen[1]), None) == analyses[1:2]
+    assert opened.kept_analyses(store, newest, None) == analyses[1:]
+    assert opened.kept_analyses(store, newest, 1) == analyses[2:]
+    assert opened.kept_analyses(store, store.manifest("snapshots", seen[1]), None) == analyses[1:2]

@@ -27,6 +27,7 @@ NEVERS: dict[str, Any] = {
     "directory": None,
     "answered": False,
     "assigned": True,
+    "hosted": True,
     "same_name": "offline",
     "share": 0.0501,
     "retention": timedelta(milliseconds=-1),

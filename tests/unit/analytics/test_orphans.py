@@ -67,6 +67,7 @@ def test_all_that_a_verdict_needs_reaches_it() -> None:
     row = seen("stray", "stray", "a-stray")
     home = {"replicas": [1, 2], "isr": [1, 2], "leader_id": 1, "name_id": "now"}
     assert told(row)[0]["verdict"] == "removable"
+    assert told(row, scanned_at=None)[0]["scanned_at"] == NOW, "the scan that its facts are of"
     assert told(row, **home)[0]["verdict"] == "removable"
     assert told(row, **home)[0]["current_topic_id"] == "now"
     for change, words in (
@@ -119,6 +120,18 @@ def test_the_last_copy_of_a_partition_that_was_forced_elsewhere_never_goes() -> 
     assert judge(None, None, {})[0] == "never"
     assert told(row, **home)[0]["verdict"] == "never"  # no settings of it were read
     assert judge(None, None, {"size_bytes": 0})[0] == "removable"  # nothing to lose
+
+
+def test_what_its_broker_has_loaded_is_never_removable_whatever_assignments_say() -> None:
+    old = NOW - timedelta(days=9)
+    for folder, kind, name in (
+        ("live", "moved-away", "t-0"), ("live", "deleted-topic", "t-0"),
+        ("future", "abandoned-future", "t-0.9a-future"),
+    ):  # fmt: skip
+        row = seen(folder, kind, name, size_bytes=0, newest_at=old)
+        (listed,) = told(row, listed=True, told_bytes=0)
+        assert (listed["verdict"], "has loaded it" in listed["reason"]) == ("never", True)
+        assert told(row)[0]["verdict"] == "removable", "a copy that was laid there"
 
 
 def test_an_entry_has_no_directory_and_does_not_count_as_a_folder() -> None:

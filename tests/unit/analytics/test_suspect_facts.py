@@ -19,6 +19,7 @@ def row(folder: str, **more: Any) -> dict[str, Any]:
     [
         (row("stray"), "stray"),
         (row("stray", has_topic=True, assigned=True), "stray"),
+        (row("stray", has_topic=True), "moved-away"),
         (row("stray", recreated=True), "recreated-topic"),
         (row("live", recreated=True), "recreated-topic"),
         (row("live"), "deleted-topic"),

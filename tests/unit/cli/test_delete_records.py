@@ -113,6 +113,32 @@ def test_yes_lifts_what_may_be_lifted_and_answers_per_partition(
     assert spawned == [value["run_id"]]
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_offset_that_a_replay_window_lowered_is_not_done(
+    drafted: Callable[..., list[list[str]]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    """Records below 600 went; the file asked for more, an erasure say."""
+    plan = a_plan()
+    first, second, _ = plan.partitions
+    capped = replace(first, capped_by="replay-window")
+    drafted(replace(plan, partitions=(capped, second)))
+    assert main([*WORDS, "--yes", *(["--json"] if as_json else [])]) == 2
+    out, err = capsys.readouterr()
+    assert spawned
+    assert "1 target lowered by the replay-window" in err
+    if as_json:
+        rows = json.loads(out)["partitions"]
+        assert [(r["error"], r["low_watermark"]) for r in rows] == [
+            ("replay-window", 600), (None, 600),
+        ]  # fmt: skip
+    else:
+        assert "partition: orders-0\terror: replay-window\tlow_watermark: 600" in out
+        assert "partition: orders-1\tlow_watermark: 600" in out
+
+
 @pytest.mark.parametrize("answer", [None, "", "no\n", "y\n"])
 def test_without_a_yes_nothing_is_queued(
     drafted: Callable[..., list[list[str]]],

@@ -30,7 +30,6 @@ from dashboard.policies.checking import Checked
 from dashboard.policies.service.outcome import Outcome
 from dashboard.policies.service.serving import Serving
 from dashboard.policies.simulate.simulate import Simulation
-from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.forecast.forecast import Forecast, SlowBroker
 from dashboard.purge.forecast.stalls import Stall
 from dashboard.purge.journal.journal_alerts import AlertRow, Event
@@ -41,6 +40,7 @@ from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Declared, Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.safety.guard_texts import guard
+from dashboard.safety.unseen_readers import TopicReading
 from dashboard.settings.policies.policy import Policy
 from tests.unit.cli.plans import a_plan
 from tests.unit.purge.outcomes import run

@@ -148,6 +148,28 @@ def test_the_read_only_switch_stops_every_act(
     assert (code, said) == (0, "")
 
 
+def test_a_journal_that_may_have_forgotten_a_stop_lets_nothing_be_changed(
+    host: Host, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A sweep writes nothing to it, so that no write could find that it was rolled back."""
+    path = tmp_path / "state" / "journal.sqlite"
+    journal = Journal(path)
+    journal.set_read_only(False, "ann", utc_now())
+    journal.close()
+    backup = path.read_bytes()
+    journal = Journal(path)
+    journal.set_read_only(True, "ann", utc_now())
+    journal.close()
+    path.write_bytes(backup)
+    for act in (("--apply",), ("--verdicts", "v.json", "--apply"), ("--restore", STRAY),
+                ("--verdicts", "v.json", "--script")):  # fmt: skip
+        code, answer, _ = call(host, capsys, *act)
+        assert (code, answer["error"]["code"]) == (70, "JOURNAL_ROLLED_BACK")
+    code, answer, _ = call(host, capsys, "--verdicts", "v.json")
+    assert (code, answer["rows"][0]["state"]) == (0, "would_move")
+    assert host.stray.is_dir()
+
+
 def test_verdicts_that_are_old_changed_or_of_another_cluster(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.forecast import forecast as forecasts
 from dashboard.purge.forecast.forecast import Forecast, judge
 from dashboard.purge.plan.plan import Declared, Plan
+from dashboard.safety.unseen_readers import TopicReading
 from dashboard.settings.settings import PurgeSettings
 from tests.unit.cli.plans import a_plan
 from tests.unit.purge.forecasts import reading

@@ -42,6 +42,13 @@ def test_a_run_that_timed_out_names_who_is_behind_and_until_when_it_watches(
     assert "ALERT" not in told
 
 
+@pytest.mark.parametrize(("none_done", "said"), [(True, "failed"), (False, "partial")])
+def test_a_run_of_which_nothing_was_done_has_failed(none_done: bool, said: str) -> None:
+    found = view(partition("not_done"), none_done=none_done)
+    assert run_text.line(found).startswith(f"{said}: ")
+    assert f"): {said}: " in run_text.describe(found)
+
+
 def test_records_that_came_back_are_an_alert_with_the_next_command() -> None:
     told = run_text.describe(view(partition("reverted", leader_id=3)))
 

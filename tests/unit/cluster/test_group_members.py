@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dashboard.cluster import group_members
+from dashboard.cluster.group_lists import Listed
 from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerProtocolAssignment,
@@ -306,6 +307,16 @@ def test_workers_are_told_from_consumers_while_they_rebalance(
     answer = classic_answer(b"", protocol, asks=(b"",), state="PreparingRebalance", protocol="")
     group = described(broker, "classic", 15, answer)
     assert (group.state, group.type) == ("PreparingRebalance", kind)
+
+
+@pytest.mark.parametrize(("protocol", "works_as"), [("connect", "connect"), ("consumer", None)])
+def test_workers_are_told_from_consumers_when_all_of_them_have_stopped(
+    protocol: str, works_as: str | None
+) -> None:
+    nobody: Any = SimpleNamespace(ask_each=lambda questions: {broker: [] for broker in questions})
+    listed = Listed("workers", 1, "classic", "Empty", protocol)
+    (group,) = group_members.read_members(nobody, [listed]).groups.values()
+    assert (group.members, group.works_as) == (0, works_as)
 
 
 @given(st.binary(max_size=60))

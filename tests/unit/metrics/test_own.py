@@ -115,17 +115,27 @@ def test_orphans_have_the_names_of_kip_370_and_0_only_where_a_disk_was_listed() 
               "two-log-dirs"],
         verdict=["removable", "scheduled", "scheduled", "scheduled", "never", "never"],
         size_bytes=[10, 5, 7, None, None, 9],
+        allocated_bytes=[4096, 8192, None, 512, None, 9],
     )  # fmt: skip
     found = {f.name: f for f in own.finding_families(rows, [3], 5)}
     count, size = (
         {s.labels["broker_id"]: s.value for s in found[name].samples} for name in (COUNT, SIZE)
     )
-    assert count == {"1": 2, "2": 2, "3": 0}
-    assert size == {"1": 15, "3": 0}  # a folder of broker 2 has no known size
+    assert count == {"1": 2, "2": 1, "3": 0}  # a future copy is no partition of its own
+    assert size == {"1": 4096 + 8192, "3": 0}  # as the disk gives it; unknown of broker 2's stray
     by_verdict = found["lowwater_orphan_bytes"].samples
     assert [(*s.labels.values(), s.value) for s in by_verdict] == [
         ("1", "moved-away", "scheduled", 5), ("1", "stray", "removable", 10),
         ("2", "stray", "scheduled", 7),
+    ]  # fmt: skip
+    assert [(*s.labels.values(), s.value) for s in found["lowwater_orphan_disk_bytes"].samples] == [
+        ("1", "moved-away", "scheduled", 8192), ("1", "stray", "removable", 4096),
+        ("2", "abandoned-future", "scheduled", 512),
+    ]  # fmt: skip
+    folders = found["lowwater_orphan_folders"].samples
+    assert [(*s.labels.values(), s.value) for s in folders] == [
+        ("1", "moved-away", "scheduled", 1), ("1", "stray", "removable", 1),
+        ("2", "abandoned-future", "scheduled", 1), ("2", "stray", "scheduled", 1),
     ]  # fmt: skip
 
 
@@ -217,7 +227,9 @@ def test_findings_are_read_once_and_a_newer_analysis_replaces_them(tmp_path: Pat
 def test_every_metric_stands_in_the_docs_with_its_labels(cluster: ClusterStore) -> None:
     tables = {
         **read(cluster).tables,
-        **orphans(broker_id=[1], kind=["stray"], verdict=["never"], size_bytes=[1]),
+        **orphans(
+            broker_id=[1], kind=["stray"], verdict=["never"], size_bytes=[1], allocated_bytes=[1]
+        ),
         "slow_followers": pa.table(
             {"broker_id": [1], "lag_records": [1], "lag_seconds": [1.0], "slow": [True]}
         ),

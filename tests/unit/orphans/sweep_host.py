@@ -168,6 +168,7 @@ class Host:
         row = Verdict(
             1, str(self.log_dir), STRAY, "gone", 0, TOPIC_ID, words.STRAY, 100, 4096,
             datetime.fromtimestamp(newest, UTC), words.REMOVABLE, "seen for 3 h", None,
+            scanned_at=self.now + timedelta(days=9),  # the earlier one counts: the snapshot's time
         )  # fmt: skip
         return replace(row, **changed)
 

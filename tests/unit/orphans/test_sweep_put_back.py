@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.core.clock import CLOCKS_AGREE
+from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.orphans.sweep.sweep_script import write_script
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdicts
@@ -146,6 +146,36 @@ def test_a_script_leaves_what_was_put_back(host: Host, way: Way) -> None:
         assert told.returncode == 3, told.stdout + told.stderr
         assert "it was put back, renamed or changed after" in told.stdout, told.stdout
     assert whole(host.stray)
+
+
+def test_newer_verdicts_by_an_inventory_of_before_leave_it(host: Host) -> None:
+    """`collect --inventory FILE` takes a file in again and again, however old it is."""
+    before = just_seen(host)
+    scanned_at = before.taken_at
+    assert [row.state for row in host.sweep(before).rows] == ["moved"]
+    assert put_back(host).state == "restored"
+    host.now += timedelta(hours=1)
+    for known, code in ((scanned_at, "restored"), (None, "touched")):
+        later = host.verdicts(host.row(scanned_at=known))
+        assert later.taken_at > scanned_at + timedelta(minutes=50)
+        (row,) = host.sweep(later).rows
+        assert (row.state, row.code) == ("refused", code), row.reason
+    shutil.rmtree(host.quarantine)  # no log tells of it any more
+    later = host.verdicts(host.row(scanned_at=scanned_at))
+    (row,) = host.sweep(later).rows
+    assert (row.state, row.code) == ("refused", "touched"), row.reason
+    assert f"an inventory saw at {format_time(scanned_at)}" in row.reason
+    told = run(host, script(host, later), "--apply")
+    assert (told.returncode, whole(host.stray)) == (3, True), told.stdout + told.stderr
+    (row,) = host.sweep().rows
+    assert row.state == "moved", "a new inventory shows it"
+
+
+def test_a_script_is_not_made_of_verdicts_that_do_not_tell_when_it_was_scanned(host: Host) -> None:
+    """Those of earlier releases."""
+    found = host.verdicts(host.row(scanned_at=None))
+    made = write_script(found, Options((str(host.log_dir),)), host.live, host.now)
+    assert (made.folders, [row.code for row in made.left_out]) == (0, ["touched"])
 
 
 def test_what_nobody_touched_goes(host: Host) -> None:

@@ -70,7 +70,7 @@ def test_what_is_not_removable(host: Host, verdict: str) -> None:
         ({"directory": "gone-00"}, "name"),
         ({"topic": "other"}, "name"),
         ({"partition": 1}, "name"),
-        ({"kind": words.MOVED_AWAY}, "kind"),
+        ({"kind": words.DELETED_TOPIC}, "kind"),
         ({"kind": words.TWO_LOG_DIRS}, "kind"),
         ({"kind": words.CHECKPOINT_ENTRY}, "kind"),
         ({"directory": STRAY.replace("0123", "3210")}, "gone"),
@@ -99,6 +99,7 @@ def test_kinds_that_may_go(host: Host) -> None:
         host.stray = host.stray.rename(host.log_dir / name)
         changed = replace(row, kind=kind, directory=name)
         assert host.one(changed, apply=False).state == "would_move", kind
+    assert host.one(replace(row, kind=words.MOVED_AWAY), apply=False).state == "would_move"
     assert host.one(replace(row, kind=words.RECREATED_TOPIC)).state == "moved"
 
 

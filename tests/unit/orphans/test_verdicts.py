@@ -23,6 +23,7 @@ TOPIC_ID = "abcdefghijklmnopqrstuv"
 STRAY = Verdict(
     3, "/data/a", "orders-0.5f3c-stray", "orders", 0, TOPIC_ID, "stray", 100, 4096,
     NOW - timedelta(days=9), "removable", "seen for 3 h, newest record 9 d old", None,
+    scanned_at=NOW - timedelta(hours=3),
 )  # fmt: skip
 LATER = replace(STRAY, directory="bills-1.9a-stray", topic="bills", partition=1,
                 verdict="scheduled", check_at=NOW + timedelta(hours=1))  # fmt: skip
@@ -94,6 +95,15 @@ def test_what_was_seen_long_ago_gives_no_fresh_file(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as caught:
         verdicts.parse(verdicts.write(found["a month ago"]), "v.json", now=NOW)
     assert caught.value.code == "VERDICTS_EXPIRED"
+
+
+def test_a_file_of_an_earlier_version_does_not_tell_when_folders_were_scanned() -> None:
+    document = json.loads(verdicts.write(FOUND))
+    document.pop("sha256")
+    for row in document["rows"]:
+        row.pop("scanned_at")
+    text = canonical({**document, "sha256": digest(document)})
+    assert [row.scanned_at for row in verdicts.parse(text, "v.json", now=NOW).rows] == [None] * 3
 
 
 def test_a_file_of_an_earlier_version_is_no_fresher_than_what_it_is_of() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from dashboard.policies.service import purging
 from dashboard.policies.service.outcome import Outcome
+from tests.unit.purge.outcomes import run as run_of
 
 PLANNED = Outcome("busy", "2 of 2 partitions", "app")
 DENIED = "TOPIC_AUTHORIZATION_FAILED"
@@ -29,6 +31,10 @@ def row(partition: int, state: str, error: str | None = None) -> Any:
             f"partial: 1 of 2 partitions are not done, t-1: {DENIED}", DENIED,
         ),
         (
+            "partial", None, [row(0, "not_done", DENIED)],
+            f"failed: 1 of 1 partitions are not done, t-0: {DENIED}", DENIED,
+        ),
+        (
             "refused", {"message": "read-only", "code": "READ_ONLY"}, [row(0, "not_done", "X")],
             "refused: read-only", "READ_ONLY",
         ),
@@ -38,7 +44,8 @@ def test_a_run_that_closed_says_what_is_not_done(
     state: str, error: dict[str, str] | None, rows: list[Any], reason: str, code: str | None
 ) -> None:
     plan: Any = SimpleNamespace(free_partitions=())
-    run: Any = SimpleNamespace(state=state, error=error, run_id="r1")
+    none = all(one.state == "not_done" for one in rows)
+    run = replace(run_of("r1", None), state=state, error=error, none_done=none)
     found = purging.of_run(PLANNED, plan, run, rows)
     assert found.reason.startswith(reason)
     assert (found.code, found.run_id) == (code, "r1")

@@ -15,7 +15,7 @@ from dashboard.policies.doctor.diagnosis import KINDS
 from dashboard.policies.doctor.repartition import diagnose
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
-from dashboard.ui.policies import repartition_cards
+from dashboard.ui import policy_advice
 from tests.unit.policies import kept_history
 from tests.unit.policies.streams_topics import END, TOPIC, Group, Log, analysis, run
 
@@ -103,7 +103,7 @@ def test_nothing_collected_lately_is_said(
 
 def test_cards_show_problems_and_escape_names(store: ClusterStore) -> None:
     found = diagnose(store, None, Settings(), END)
-    html = repartition_cards.html(found)
+    html = policy_advice.cards_html(found)
     assert TOPIC in html and "Nobody purges it" in html
     assert "repartition.purge.interval.ms" in html
     assert "1.9 MiB" in html
@@ -112,8 +112,8 @@ def test_cards_show_problems_and_escape_names(store: ClusterStore) -> None:
 
 
 def test_cards_say_so_where_there_is_nothing(store: ClusterStore) -> None:
-    assert said.NO_TOPIC in repartition_cards.html([])
+    assert said.NO_TOPIC in policy_advice.cards_html([])
     (known,) = diagnose(store, None, Settings(), END)[:1]
     many = [known] * 30
-    assert repartition_cards.html(many).count("<h3>") == (
-        repartition_cards.SHOWN)  # fmt: skip
+    assert policy_advice.cards_html(many).count("<h3>") == (
+        policy_advice.SHOWN)  # fmt: skip

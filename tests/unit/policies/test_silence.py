@@ -224,9 +224,10 @@ def test_the_limit_counts_as_its_settings_file_says_now(room: ServiceRoom) -> No
 
 
 def test_a_service_that_waits_for_its_windows_is_not_silent(room: ServiceRoom) -> None:
+    purge = replace(room.settings.purge, most_service_silence=timedelta(minutes=2))
+    room.settings = replace(room.settings, purge=purge)
     service = room.service()
-    for _ in range(40):
-        room.pass_time(service, 60)
+    room.pass_time(service, 300)
     consumed(room)
     room.pass_time(service, 60)
     assert room.live.log_start(TOPIC) == 20

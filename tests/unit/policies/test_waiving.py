@@ -17,7 +17,7 @@ from dashboard.policies.service.purging import Site
 from dashboard.policies.simulate import simulate
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import declaration
-from dashboard.ui.audit.timeline import said
+from dashboard.ui.timeline import said
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from dashboard.domain.model import Group, TopicPartition
-from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.plan.facts import GroupClaim, PartitionFacts, PlanFacts
+from dashboard.safety.unseen_readers import TopicReading
 from dashboard.settings.settings import TopicDeclaration
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

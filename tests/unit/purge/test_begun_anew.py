@@ -140,6 +140,25 @@ def test_the_order_of_what_was_seen_is_not_that_of_clocks_that_were_wrong(
     assert names(plan_of(Nobody(2), store)) == [["no-committed-offset"]] * 2
 
 
+@pytest.mark.parametrize("behind", [0, 30])
+def test_one_that_was_met_after_the_plan_has_begun_anew_whatever_the_collectors_clock_says(
+    store: ClusterStore, behind: int
+) -> None:
+    """Its first commits came after the last snapshot, so that the plan alone has seen them."""
+    snapshot(store, 60)
+    live = FakeCluster(2)
+    live.offsets_of = {"etl": {0: 90, 1: 90}}
+    plan = plan_of(live, store)
+    rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.free_partitions]
+    snapshot(store, -10, members=True, ahead=-behind)
+
+    later = NOW + timedelta(minutes=20)
+    found = recheck(Nobody(2), plan, rows, later, standards(SETTINGS, store, [TOPIC], later))
+
+    assert (len(rows), found.allowed) == (2, {})
+    assert {refusal.name for refusal in found.refused.values()} == {"no-committed-offset"}
+
+
 def test_that_it_was_met_is_not_thinned_out_while_no_analysis_knows_it(store: ClusterStore) -> None:
     snapshot(store, 160, READ)
     snapshot(store, 155, members=True)

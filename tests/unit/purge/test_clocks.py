@@ -112,7 +112,7 @@ def test_a_topic_is_new_to_every_group_until_a_refresh_and_a_rebalance_are_over(
 def test_a_topic_is_new_for_twice_the_refresh(live: FakeCluster, store: ClusterStore) -> None:
     shown(store, 11 * MINUTE, "other", TOPIC, clock_ahead_seconds=0.0)
     live.offsets_of["by-pattern"] = {}
-    live.members = {"by-pattern": 0}
+    live.members = {"by-pattern": 1}
     assert planned(live, store, timedelta(0)).free_partitions
 
 

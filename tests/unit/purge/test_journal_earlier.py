@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.core.errors import RefusedError
+from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.domain.model import TopicPartition
+from dashboard.purge.journal import journal_file
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_pack import unpack
 from tests.unit.purge.facts_of import NOW, TOPIC
@@ -108,3 +109,19 @@ def test_opening_a_journal_of_this_version_writes_nothing(path: Path) -> None:
     assert first.file.version() == version
     first.close()
     second.close()
+
+
+def test_a_journal_is_made_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a disk that is full half-way through."""
+    new = tmp_path / "journal.sqlite"
+    with monkeypatch.context() as full:
+        full.setattr(journal_file, "_TABLES", (*journal_file._TABLES[:5], "CREATE TABLE runs (x)"))
+        with pytest.raises(LowwaterError):
+            Journal(new)
+    there = sqlite3.connect(new)
+    assert there.execute("SELECT name FROM sqlite_master").fetchall() == []
+    there.close()
+    Journal(new).close()
+    assert Journal(new).verify().ok

@@ -481,6 +481,52 @@ def test_put_back_under_a_service_that_goes_on_writing_it_is_named(
     other.close()
 
 
+def test_a_run_that_is_there_without_its_topics_is_named_by_the_first_write(tmp_path: Path) -> None:
+    """Queued since the backup: heartbeats brought its row and its links into the `-wal` again, not
+    its topics, partitions and index entries. The same plan could be queued a second time.
+    """
+    room = Room(tmp_path / "state")
+    journal, path = room.journal, room.journal.file.path
+    switch(journal, enabled=True)
+    old = backup(path, tmp_path / "backup.sqlite")
+    plan = room.plan()
+    run_id = room.queue(plan)
+    checkpoint(path)
+    journal.set_run(run_id, "running", NOW)
+    crashed = tmp_path / "crashed"
+    shutil.copytree(tmp_path / "state", crashed)
+    journal.close()
+    shutil.copy(old, crashed / path.name)
+    room.journal = Journal(crashed / path.name)
+    assert [run.state for run in room.journal.runs()] == ["running"]
+    assert room.journal.busy_topics(CLUSTER) == {}
+    with pytest.raises(JournalError, match=f"run {run_id} is not in the state") as error:
+        room.queue(plan)
+    assert error.value.code == "JOURNAL_BROKEN"
+    assert any("missing from index" in problem for problem in room.journal.verify().problems)
+    room.journal.close()
+
+
+@pytest.mark.parametrize("lost", ["run_topics", "run_partitions"])
+def test_a_run_and_its_topics_that_do_not_match_are_named(tmp_path: Path, lost: str) -> None:
+    room = Room(tmp_path)
+    run_id = room.queue(room.plan())
+    room.journal.file.rows(f"DELETE FROM {lost}")
+    with pytest.raises(JournalError, match=f"run {run_id} and its topics do not match"):
+        room.journal.beat(run_id, NOW)
+    assert f"run {run_id} and its topics do not match" in room.journal.verify().problems
+    room.journal.close()
+
+
+def test_a_topic_that_a_run_holds_which_is_over_is_named(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    run_id = room.carry_out().run.run_id
+    room.journal.file.rows("UPDATE run_topics SET open=1")
+    with pytest.raises(JournalError, match=f"run {run_id} and its topics do not match"):
+        room.queue(room.plan("offset:70"))
+    room.journal.close()
+
+
 @pytest.mark.parametrize("what", ["request", "hold", "taken-out"])
 def test_a_decision_or_a_hold_that_a_row_has_forgotten_is_named(
     journal: Journal, what: str

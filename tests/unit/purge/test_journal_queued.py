@@ -190,7 +190,9 @@ def test_a_look_compares_the_runs_that_are_new_and_a_whole_look_all(
     memory, asked = JournalMemory(journal), []
     assert memory.verify(NOW).ok
     db = journal.file._db
-    db.set_trace_callback(lambda sql: asked.append(sql) if "FROM run_partitions" in sql else None)
+    db.set_trace_callback(
+        lambda sql: asked.append(sql) if "body FROM run_partitions" in sql else None
+    )
     journal.file.rows("UPDATE runs SET who='eve'")
     assert memory.verify(NOW).ok
     assert asked == []

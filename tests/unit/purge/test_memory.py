@@ -167,6 +167,15 @@ def test_a_replica_that_was_not_measured_leaves_no_upper_bound(tmp_path: Path) -
     assert told.endswith("(at least 0 B: not all of it was measured), 300 B later"), told
 
 
+def test_of_a_topic_with_remote_storage_no_byte_is_predicted(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {}, 0), {})
+    for remote, measured in (("false", {KEY}), ("true", set())):
+        configs = {"segment.bytes": "300", "remote.storage.enable": remote}
+        found = facts(partition(replicas=(1, 2)), configs=configs)
+        assert memory.estimates(store, found, {KEY: ResolvedTarget(80)})[1].keys() == measured
+
+
 def test_of_a_topic_that_is_compacted_too_each_replicas_upper_bound_is_told(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     analysis(store, snapshot(store, {}, 0), {})

@@ -18,7 +18,7 @@ from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.plan import Plan
-from dashboard.ui.purge import run_after
+from dashboard.ui.purge import run_view
 from tests.unit.purge.facts_of import KEY, NOW
 from tests.unit.purge.room import Room
 
@@ -133,7 +133,7 @@ def test_a_group_that_changed_since_the_plan_is_left_alone(
     there = "1 there already" if state == "moved" else "1 refused"
     assert there in "".join(moves_text.made(view.moves))
     stood = "0 of 1 offset moved to the target, 1 stood there or further before"
-    assert (stood in run_after.moves_html(view.moves)) == (state == "moved")
+    assert (stood in run_view.moves_html(view.moves)) == (state == "moved")
 
 
 def test_a_waived_group_whose_offset_was_deleted_since_the_plan_is_refused(room: Room) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition, TopicState
 from dashboard.purge.execute.readback import GONE, read_back
+from dashboard.purge.execute.topic_identity import UNCERTAIN
 from dashboard.purge.receipt.model import Receipt, ReplicaSample, Sample
 from dashboard.purge.receipt.receipt_bytes import leaving
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
@@ -133,3 +135,50 @@ def test_a_topic_is_gone_by_an_answer_that_says_so(
     room.live.topic_error = error
     seen = read_back(room.live, {KEY: 60}, {TOPIC: "another"})
     assert (seen[KEY].error, seen[KEY].leader_log_start_offset) == (told, None)
+
+
+def cut_off(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broker 1, which tells metadata, is cut off since before the topic was made."""
+    topics, views = room.live.topics, room.live.topics_at
+    none = {TOPIC: TopicState(TOPIC, None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")}
+    monkeypatch.setattr(room.live, "topics", lambda _: none)
+
+    def at(asked: Mapping[int, Iterable[str]]) -> dict[int, dict[str, TopicState] | str]:
+        monkeypatch.setattr(room.live, "topics", topics)
+        found = views(asked)
+        monkeypatch.setattr(room.live, "topics", lambda _: none)
+        return found | ({1: none} if 1 in asked else {})
+
+    monkeypatch.setattr(room.live, "topics_at", at)
+
+
+@pytest.mark.parametrize("controllers", [{2, 3}, set(), None])
+def test_a_topic_is_not_gone_by_a_broker_that_never_heard_of_it(
+    room: Room, watch: ReplicaWatch, monkeypatch: pytest.MonkeyPatch, controllers: set[int] | None
+) -> None:
+    room.live.controllers = controllers
+    with monkeypatch.context() as patched:
+        cut_off(room, patched)
+        seen = read_back(room.live, {KEY: 60}, {TOPIC: "id-1"})[KEY]
+        assert seen.error == "UNKNOWN_TOPIC_OR_PARTITION"
+        watch.step()
+    assert (receipt(room).gone_topics, receipt(room).final) == ((), False)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_without_controllers_that_tell_all_live_brokers_must_say_that_it_is_gone(
+    room: Room, silent: bool
+) -> None:
+    room.live.controllers, room.live.topic_error = None, "UNKNOWN_TOPIC_OR_PARTITION"
+    room.live.broker_says = {2: "NOT_ANSWERED"} if silent else {}
+    seen = read_back(room.live, {KEY: 60}, {TOPIC: "id-1"})[KEY]
+    assert seen.error == ("UNKNOWN_TOPIC_OR_PARTITION" if silent else GONE)
+
+
+@pytest.mark.parametrize(("now", "then"), [(None, "id-1"), ("id-1", None)])
+def test_a_topic_whose_id_is_not_told_is_not_another_one(
+    room: Room, now: str | None, then: str | None
+) -> None:
+    """Brokers before 2.8 tell none, also while a cluster is being upgraded."""
+    room.live.topic_id = now  # type: ignore[assignment]
+    assert read_back(room.live, {KEY: 60}, {TOPIC: then})[KEY].error == UNCERTAIN

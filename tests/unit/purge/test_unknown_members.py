@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.domain.model import Group, GroupListing, GroupOffset
+from dashboard.purge.evidence.standards import standards
 from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.targets import parse_target
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
+from tests.support.collected import NOTHING_HIDDEN
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
+from tests.unit.purge.test_memory_age import SETTINGS
+
+MINUTE = timedelta(minutes=1)
+REQUEST = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
 
 REREADING = Group("g", "consumer", "Stable", 1, (KEY,))
 UNSEEN = Group("app", "streams", "NotReady", None)
+# It died on its first record, before a first commit, or somebody has just deleted its offsets.
+DIED = Group("app", "classic", "Empty", 0)
 
 
 def join(room: Room, group: Group, *offsets: GroupOffset) -> None:
@@ -61,8 +74,8 @@ def test_a_group_whose_offset_goes_after_the_plan_is_no_longer_known(tmp_path: P
 @pytest.mark.parametrize(
     "born",
     [UNSEEN, Group("app", "classic", "PreparingRebalance", 1),
-     Group("app", "streams", "Assigning", 1, subscribed=(TOPIC,))],
-    ids=["unseen", "rebalancing", "asking-for-the-topic"],
+     Group("app", "streams", "Assigning", 1, subscribed=(TOPIC,)), DIED],
+    ids=["unseen", "rebalancing", "asking-for-the-topic", "died-before-its-first-commit"],
 )  # fmt: skip
 def test_a_group_born_after_the_plan_refuses_until_it_is_known_what_it_reads(
     tmp_path: Path, born: Group
@@ -75,11 +88,58 @@ def test_a_group_born_after_the_plan_refuses_until_it_is_known_what_it_reads(
     assert [g.name for g in room.plan().partitions[0].guards] == ["no-committed-offset"]
 
 
-def test_an_unseen_group_that_committed_elsewhere_holds_nothing_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", [UNSEEN, DIED])
+def test_an_unseen_group_that_committed_elsewhere_holds_nothing_back(
+    tmp_path: Path, group: Group
+) -> None:
     room = Room(tmp_path)
     plan = room.plan()
-    join(room, UNSEEN, GroupOffset("app", "other", 0, 7))
+    join(room, group, GroupOffset("app", "other", 0, 7))
     assert room.carry_out(plan).run.state == "done"
+
+
+@pytest.mark.parametrize(
+    "group",
+    [replace(DIED, group_id="console-consumer-4711"), replace(DIED, type="connect"),
+     replace(DIED, type="share")],
+    ids=["console", "workers", "share"],
+)  # fmt: skip
+def test_a_group_without_members_and_offsets_that_reads_nothing_holds_nothing_back(
+    tmp_path: Path, group: Group
+) -> None:
+    room = Room(tmp_path)
+    join(room, group)
+    names = [guard.name for guard in room.plan().partitions[0].guards]
+    assert names == (["share-group"] if group.type == "share" else [])
+
+
+@pytest.mark.parametrize(("met_on", "free"), [(None, False), ("other", True)])
+def test_where_kept_snapshots_met_its_members_is_what_it_reads(
+    tmp_path: Path, met_on: str | None, free: bool
+) -> None:
+    """Planned, and looked at again, by what the store remembers of it."""
+    store = ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
+    snapshot_of(store, 60 * MINUTE, met_on)
+    snapshot_of(store, MINUTE, None)
+    room = Room(tmp_path)
+    settled = read_live(room.live, SETTINGS, store, REQUEST, now=NOW).plan([])
+    assert settled.free_partitions
+    join(room, DIED)
+    plan = read_live(room.live, SETTINGS, store, REQUEST, now=NOW).plan([])
+    assert bool(plan.free_partitions) is free
+    room.standards = standards(SETTINGS, store, [TOPIC], NOW)
+    assert (room.carry_out(settled).run.state == "done") is free
+
+
+def snapshot_of(store: ClusterStore, age: timedelta, met_on: str | None) -> None:
+    """It shows the topic, and a member of group app that is assigned partition 0 of `met_on`."""
+    writer = store.begin("snapshots", NOW - age)
+    topics = {"topic_no": [0], "topic": [TOPIC], "topic_id": ["id-1"]}
+    writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
+    group = {"group_id": ["app"], "type": ["classic"], "state": ["Stable"], "members": [1],
+             "assigned": [[{"topic": met_on, "partition": 0}]]}  # fmt: skip
+    writer.write("groups", build(SNAPSHOT_TABLES["groups"], group if met_on else {}))
+    writer.commit(0.1, {**NOTHING_HIDDEN, "clock_ahead_seconds": 0.0})
 
 
 @pytest.mark.parametrize(("other", "state"), [(False, "done"), (True, "refused")])

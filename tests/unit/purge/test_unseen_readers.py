@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -17,12 +16,18 @@ from analytics.earlier import OnDriver
 from dashboard.collect.collected_tables import to_arrow
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_OUT
-from dashboard.purge.evidence.readings import Sample, measures, topic_readings
-from dashboard.purge.evidence.unseen_readers import TopicReading, Verdict, suspicion
+from dashboard.purge.evidence.readings import topic_readings
 from dashboard.purge.plan.guards import findings
 from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.safety.unseen_readers import (
+    Sample,
+    TopicReading,
+    Verdict,
+    measures,
+    suspicion,
+)
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.snapshot_files import Kind
 from dashboard.store.snapshots import ClusterStore, Store
@@ -43,14 +48,18 @@ def sample(
     return Sample(
         NOW + minute * MINUTE,
         {b: {} if size is None else {TOPIC: size} for b, size in bytes_out.items()},
-        pd.DataFrame(
-            [(group, *KEY, offset) for group, offset in commits.items()],
-            columns=["group_id", "topic", "partition", "offset"],
-        ).astype({"offset": "Int64"}),
-        pd.DataFrame(
+        pa.table(
             {
-                "topic": [TOPIC], "partition": [0], "start": pd.array([100], "Int64"),
-                "record_bytes": pd.array([record_bytes], "Float64"),
+                "group_id": pa.array(commits, pa.string()),
+                "topic": pa.array([KEY.topic] * len(commits), pa.string()),
+                "partition": pa.array([KEY.partition] * len(commits), pa.int32()),
+                "offset": pa.array(commits.values(), pa.int64()),
+            }
+        ),
+        pa.table(
+            {
+                "topic": [TOPIC], "partition": pa.array([0], pa.int32()), "start": [100],
+                "record_bytes": pa.array([record_bytes], pa.float64()),
             }
         ),
         {TOPIC: frozenset({1, 2})},

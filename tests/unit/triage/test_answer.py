@@ -17,6 +17,7 @@ from dashboard.triage.answer import Triage, triage_live
 from dashboard.triage.pieces import DECLARED, UNDECLARED, WAIVED, Here
 from dashboard.triage.selection import LIKELY, SHORT, SURE, Question
 from dashboard.triage.words import sentences
+from dashboard.views import days_to_full
 from tests.unit.purge.facts_of import NOW
 from tests.unit.triage.world import (
     D1,
@@ -227,6 +228,15 @@ def test_a_growth_that_is_not_known_is_said_and_adds_nothing(tmp_path: Path) -> 
     assert answer.written_bytes is None
     assert answer.needed_bytes == SEGMENT
     assert "not known yet" in sentences(answer)[0]
+
+
+@pytest.mark.parametrize("hours", [9, 100, 24 * 400])
+def test_a_full_disk_is_as_far_off_as_on_overview(tmp_path: Path, hours: int) -> None:
+    world = World({("a", 0): read_to_the_end(4)})
+    world.dirs = [LogDir(2, D1, 100 << 40, hours << 30)]
+    answer = ask(tmp_path, world, SEGMENT, "a", tables=growing(1 << 30))
+    said = f"at that pace it is {days_to_full.full_in(hours / 24)}"
+    assert said in " ".join(sentences(answer))
 
 
 def test_nothing_safe_gives_no_plan(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dashboard.store.tables import FINDING_TABLES
-from dashboard.ui.followers import low_watermark
+from dashboard.ui import lags
 from dashboard.views import lag_points
 from dashboard.views.follower_rows import behind
 
@@ -30,13 +30,13 @@ def test_the_holder_of_each_partition_and_what_is_not_known() -> None:
         "slow_followers", start(0, 1, 0), start(0, 2, 0), start(1, 2, 40), start(1, 3, 0),
         start(2, 2, None), start(2, 3, 900), start(0, 4, 5, "other"),
     )  # fmt: skip
-    found = low_watermark.held(followers, "t")
+    found = lags.held(followers, "t")
 
     assert [(h.partition, h.brokers, h.lag, h.unknown) for h in found] == [
         (2, (3,), 900, (2,)), (1, (2,), 40, ()), (0, (), 0, ()),
     ]  # fmt: skip
-    assert low_watermark.topic_of(followers) == "t"
-    assert low_watermark.sentence(found) == (
+    assert lags.topic_of(followers) == "t"
+    assert lags.sentence(found) == (
         "Brokers 2, 3, in 2 of 3 partitions: a wait-all purge waits there. "
         "Not known of broker 2: no log start was read there."
     )
@@ -45,10 +45,10 @@ def test_the_holder_of_each_partition_and_what_is_not_known() -> None:
 def test_where_every_log_start_is_level_nobody_holds_anything() -> None:
     followers = table("slow_followers", start(0, 1, 0), start(0, 2, 0))
 
-    assert low_watermark.topic_of(followers) is None
-    found = low_watermark.held(followers, "t")
-    assert low_watermark.sentence(found) == "Nobody: every known log start is at its leader's."
-    assert "<table" not in low_watermark.held_html(found, "t")
+    assert lags.topic_of(followers) is None
+    found = lags.held(followers, "t")
+    assert lags.sentence(found) == "Nobody: every known log start is at its leader's."
+    assert "<table" not in lags.held_html(found, "t")
 
 
 def pane(broker: int, minutes: tuple[int, int], lags: tuple[int, int], **more: Any) -> Any:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.ui.components import markup
-from dashboard.views import formats
+from dashboard.views import days_to_full, formats
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 
@@ -54,3 +54,21 @@ def test_an_age_tells_its_exact_time_on_hover() -> None:
 
 def test_names_from_the_cluster_cannot_become_markup() -> None:
     assert markup.text('<script>"&') == "&lt;script&gt;&quot;&amp;"
+
+
+@pytest.mark.parametrize(
+    ("days", "low", "high", "said"),
+    [
+        (0.4, 0.3, 0.6, "full in 10 h (7 h to 14 h)"),
+        (0.4, 0.3, None, "may fill up (not before 7 h)"),  # the slope may as well be none
+        (0.4, None, None, "full in 10 h"),
+        (None, 7.0, None, "not filling up (not before 7 d)"),
+        (None, None, None, "not filling up"),
+    ],
+)
+def test_a_disk_that_may_as_well_stand_still_is_full_on_no_day(
+    days: float | None, low: float | None, high: float | None, said: str
+) -> None:
+    row = {"used_bytes_per_hour": 1, "days_to_full": days}
+    row |= {"days_to_full_low": low, "days_to_full_high": high}
+    assert days_to_full.said(row) == said

@@ -14,9 +14,8 @@ import pytest
 from dashboard.estimate.curve_tables import from_table
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import SNAPSHOT_TABLES, build
-from dashboard.ui.growth.growth_backlog import backlog, earlier
-from dashboard.ui.growth.growth_facts import disks_of, parts_of
-from dashboard.ui.growth.growth_scenario import Known, Scenario, effect_of, expired
+from dashboard.ui.growth.scenario import Known, Scenario, backlog, earlier, effect_of, expired
+from dashboard.ui.growth.what_if import disks_of, parts_of
 from dashboard.views.facts import partition_facts, total
 from dashboard.views.what_if import freed, waive
 from tests.support import sample_store

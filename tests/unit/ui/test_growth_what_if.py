@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from dashboard.estimate.curves import Freed
-from dashboard.ui.growth import growth_effects as effects
-from dashboard.ui.growth.growth_effects import Effect, Expired
-from dashboard.ui.growth.growth_facts import Disk, Parts
-from dashboard.ui.growth.growth_what_if import hours_to, outcomes
+from dashboard.ui.growth import what_if
+from dashboard.ui.growth.what_if import Disk, Effect, Expired, Parts, hours_to, outcomes
 
 HOUR_OF_BYTES = 10**9
 SEGMENT = 10**9
@@ -39,7 +37,7 @@ def none(count: int = 1) -> Expired:
 
 
 def kept(found: Parts, hours: float, today: float = math.inf, old: Expired | None = None) -> Effect:
-    return effects.retention(found, np.array([True]), hours, np.array([today]), old or none())
+    return what_if.retention(found, np.array([True]), hours, np.array([today]), old or none())
 
 
 class Log:
@@ -146,7 +144,7 @@ def freed(low: int, likely: int, high: int) -> Freed:
 
 def test_one_purge_moves_the_day_and_leaves_growth() -> None:
     topic = parts(60e9, 1e9, 0.0)
-    found = effects.purged(topic, freed(20 * 10**9, 24 * 10**9, 30 * 10**9))
+    found = what_if.purged(topic, freed(20 * 10**9, 24 * 10**9, 30 * 10**9))
     (one,) = outcomes([disk(wide=0.25e9)], topic, found)
     assert (one.growth.latest, one.growth.likely, one.growth.soonest) == (0.75e9, 1e9, 1.25e9)
     days = (one.days.soonest, one.days.likely, one.days.latest)
@@ -156,25 +154,25 @@ def test_one_purge_moves_the_day_and_leaves_growth() -> None:
 
 def test_under_a_policy_only_what_nobody_consumed_grows() -> None:
     topic = parts(60e9, 1e9, 0.2e9)
-    once = effects.purged(topic, freed(40 * 10**9, 40 * 10**9, 40 * 10**9))
+    once = what_if.purged(topic, freed(40 * 10**9, 40 * 10**9, 40 * 10**9))
     backlog = (np.array([0.0]), np.array([0.1e9]), np.array([0.3e9]))
-    found = effects.again_and_again(topic, once, np.array([True]), backlog)
+    found = what_if.again_and_again(topic, once, np.array([True]), backlog)
     (one,) = outcomes([disk(slope=1e9)], topic, found)
     growth = (one.growth.latest, one.growth.likely, one.growth.soonest)
     assert growth == pytest.approx((0.2e9, 0.3e9, 0.5e9))
     unknown = (backlog[0], np.array([np.nan]), np.array([1e9]))
-    found = effects.again_and_again(topic, once, np.array([True]), unknown)
+    found = what_if.again_and_again(topic, once, np.array([True]), unknown)
     (one,) = outcomes([disk(slope=1e9)], topic, found)
     assert one.days.likely is None and one.days.soonest is not None
 
 
 def test_retention_and_a_policy_take_the_same_bytes_once() -> None:
     topic = parts(168e9, 1e9, 0.0)
-    once = effects.purged(topic, freed(50 * 10**9, 50 * 10**9, 50 * 10**9))
-    both = effects.together(kept(topic, 72), once)
+    once = what_if.purged(topic, freed(50 * 10**9, 50 * 10**9, 50 * 10**9))
+    both = what_if.together(kept(topic, 72), once)
     assert both.likely.gone[0] == kept(topic, 72).likely.gone[0]
     assert both.likely.change[0] == -1e9
-    alone = effects.together(effects.nothing(topic), once)
+    alone = what_if.together(what_if.nothing(topic), once)
     assert alone.likely.gone[0] == 50e9 and alone.likely.change[0] == 0
 
 
@@ -183,17 +181,17 @@ def test_what_is_not_known_is_not_told() -> None:
     (one,) = outcomes([disk()], new, kept(new, 1))
     assert (one.gone.soonest, one.gone.likely, one.gone.latest) == (0, None, 10e9)
     assert one.days.likely is None
-    (none_told,) = outcomes([disk(slope=None)], new, effects.nothing(new))
+    (none_told,) = outcomes([disk(slope=None)], new, what_if.nothing(new))
     assert none_told.days.likely is None and none_told.growth.likely is None
-    (no_size,) = outcomes([replace(disk(), usable_bytes=None)], new, effects.nothing(new))
+    (no_size,) = outcomes([replace(disk(), usable_bytes=None)], new, what_if.nothing(new))
     assert no_size.days.likely is None
 
 
 def test_a_topic_too_new_to_have_rates_stays_in_the_slope_of_its_disk() -> None:
     new = parts(10e9, np.nan, np.nan)
-    once = effects.purged(new, freed(10**9, 10**9, 10**9))
+    once = what_if.purged(new, freed(10**9, 10**9, 10**9))
     nobody = np.array([0.0])
-    found = effects.again_and_again(new, once, np.array([True]), (nobody, nobody, nobody))
+    found = what_if.again_and_again(new, once, np.array([True]), (nobody, nobody, nobody))
     (one,) = outcomes([disk(slope=1e9)], new, found)
     assert one.days.likely == pytest.approx(101 / 24)
 

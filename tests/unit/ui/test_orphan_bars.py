@@ -7,8 +7,8 @@ from typing import Any
 
 from dashboard.orphans.missing import missing_inventories
 from dashboard.store.tables import FINDING_TABLES
-from dashboard.ui.orphans import orphan_bars, stocktaking
-from dashboard.ui.orphans.orphan_bars import bars
+from dashboard.ui import orphan_bars
+from dashboard.ui.orphan_bars import bars
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 _BLANK = dict.fromkeys(FINDING_TABLES["disks"].schema.names)
@@ -78,11 +78,16 @@ def test_lines_for_disks_that_nobody_listed_quote_what_a_shell_would_run() -> No
     bare = [disk(inventory_at=None, log_dir="/a b", unexplained_bytes=5),
             disk(broker_id=2, inventory_at=None, unexplained_bytes=None)]  # fmt: skip
     missing = missing_inventories(bare)
-    lines = stocktaking.lines(missing, {1: "h;rm -rf x"}).splitlines()
+    lines = orphan_bars.missing_lines(missing, {1: "h;rm -rf x"}).splitlines()
 
     assert lines[0] == (
         "lowwater inventory command --log-dirs '/a b' | ssh 'h;rm -rf x' sh > 1.listing"
     )
     assert "ssh BROKER-2 sh" in lines[2]
-    assert "| ssh -- -oProxyCommand=id sh >" in stocktaking.lines(missing, {1: "-oProxyCommand=id"})
-    assert stocktaking.title(missing) == "At least 5 B unexplained on brokers 1, 2: no inventory"
+    assert "| ssh -- -oProxyCommand=id sh >" in orphan_bars.missing_lines(
+        missing, {1: "-oProxyCommand=id"}
+    )
+    assert (
+        orphan_bars.missing_title(missing)
+        == "At least 5 B unexplained on brokers 1, 2: no inventory"
+    )

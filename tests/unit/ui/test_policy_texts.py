@@ -12,8 +12,8 @@ from dashboard.policies.service.serving import Serving
 from dashboard.purge.journal.journal_policies import Lease, Use
 from dashboard.settings.policies.section import policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
-from dashboard.ui.policies import policy_first, policy_past, policy_table
-from dashboard.ui.policies.policy_views import PolicyView
+from dashboard.ui import policy_advice, policy_table
+from dashboard.ui.policy_table import PolicyView
 from dashboard.views.policy_texts import definition, next_run, service
 from tests.unit.policies.examples import NOON, policy
 
@@ -107,28 +107,28 @@ def test_nothing_is_purged_only_without_a_sign_for_long_and_without_an_open_run(
 
 def test_the_sample_names_the_repartition_topics_that_were_found() -> None:
     topics = [f"app-{n}-repartition" for n in range(4)] + ["lost-repartition", "orders"]
-    text = policy_first.sample("prod", topics, ["app"])
+    text = policy_advice.sample("prod", topics, ["app"])
     (made,) = policy_settings(tomllib.loads(text)["policies"], "the sample", LIFTABLE_GUARDS)
 
     assert (made.preset, made.cluster) == ("repartition", "prod")
     assert "# app-0-repartition: owned by app" in text
     assert "# and 2 more" in text
-    assert "5 repartition topics of 1 application" in policy_first.why(topics, ["app"])
+    assert "5 repartition topics of 1 application" in policy_advice.why(topics, ["app"])
 
 
 @pytest.mark.parametrize("topics", [["__consumer_offsets", 'a"\n[x]'], []])
 def test_a_sample_is_a_settings_section_whatever_topics_are_called(topics: list[str]) -> None:
-    text = policy_first.sample('o"dd', topics, [])
+    text = policy_advice.sample('o"dd', topics, [])
     (made,) = policy_settings(tomllib.loads(text)["policies"], "the sample", LIFTABLE_GUARDS)
     assert made.globs == (topics[-1] if topics else "orders",)
-    odd = policy_first.sample("c", ["x\n[y]-repartition"], [])
+    odd = policy_advice.sample("c", ["x\n[y]-repartition"], [])
     assert list(tomllib.loads(odd)) == ["policies"]
 
 
 @pytest.mark.parametrize("dark", [True, False])
 def test_both_backlogs_are_lines_that_differ_in_more_than_colour(dark: bool) -> None:
     points = [(NOON, 2**30, 2**31), (NOON + timedelta(hours=1), 0, 2**32)]
-    made = policy_past.option(points, dark=dark)
+    made = policy_advice.option(points, dark=dark)
 
     without, own = made["series"]
     assert (without["name"], own["name"]) == ("as it was", "with the policy")
@@ -142,8 +142,8 @@ def test_both_backlogs_are_lines_that_differ_in_more_than_colour(dark: bool) -> 
 def test_the_page_says_whose_moment_its_settings_are() -> None:
     view = PolicyView(policy(), "on", None, None, {}, ())
     assert "as the settings said at the last click here" in policy_table.definition_html(view)
-    assert "from the next click" in policy_first.next_step(Path("/etc/lowwater.toml"))
-    nowhere_yet = policy_first.next_step(None)
+    assert "from the next click" in policy_advice.next_step(Path("/etc/lowwater.toml"))
+    nowhere_yet = policy_advice.next_step(None)
     assert "~/.config/lowwater" in nowhere_yet
     assert "from the next click" in nowhere_yet
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from dashboard.purge.forecast.wait_outcomes import CauseWaits, WaitErrors
 from dashboard.purge.receipt.model import Receipt, RequestWait
+from dashboard.ui import quality
 from dashboard.ui.purge import run_view
-from dashboard.ui.quality import wait_table
 
 
 def test_a_receipt_says_how_true_the_forecast_of_waiting_was() -> None:
@@ -22,11 +22,11 @@ def test_a_receipt_says_how_true_the_forecast_of_waiting_was() -> None:
 
 def test_waits_stand_in_a_table_by_what_was_seen_before_sending() -> None:
     line = CauseWaits("keeps-up", 2, WaitErrors(6, 5, 5 / 6, 0.11, -0.3))
-    (row,) = wait_table.table([line]).to_dict("records")
+    (row,) = quality.waits_table([line]).to_dict("records")
     assert row == {
         "Seen before sending": "followers keep up", "Purges": 2, "Requests": 6,
         "Median error": "0.1 s", "Worst": "0.3 s sooner", "Inside the interval": "5 of 6",
     }  # fmt: skip
     on_time = replace(line.errors, worst_error_seconds=0.0)
-    unheard = wait_table.table([CauseWaits("another", 2, on_time)])
+    unheard = quality.waits_table([CauseWaits("another", 2, on_time)])
     assert unheard.loc[0, ["Seen before sending", "Worst"]].tolist() == ["another", "0 s"]

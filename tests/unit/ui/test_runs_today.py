@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.receipt.model import Receipt
-from dashboard.ui.purge.runs import said
+from dashboard.ui.purge.runs import freed_said, said
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_journal_archive import begin
 
@@ -40,3 +40,17 @@ def test_it_says_of_which_topics(journal: Journal) -> None:
     assert said(journal.head(run_id), topics[run_id], NOW).startswith("orders, ")
     assert said(journal.head(run_id), ("a_b", "c", "d"), NOW).startswith(r"a\_b and 2 more, ")
     assert journal.topics_of([]) == {}
+
+
+def test_a_months_final_receipts_add_up_to_what_was_freed(journal: Journal) -> None:
+    ids = [begin(journal, day, f"c{day}") for day in range(4)]
+    for run_id, receipt in zip(
+        ids,
+        [Receipt(freed_bytes=5 << 20, final=True), Receipt(freed_bytes=2 << 20),
+         Receipt(freed_bytes=None, final=True), Receipt(freed_bytes=1 << 20, final=True)],
+        strict=True,
+    ):  # fmt: skip
+        journal.write_receipt(run_id, receipt, NOW)
+    told = "Freed in the last 30 days: 6.0 MiB by 2 purges; of 1 more it is not known."
+    assert freed_said(journal.runs(), NOW + timedelta(days=10)) == told
+    assert freed_said(journal.runs(), NOW + timedelta(days=90)) == freed_said([], NOW) == ""

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from dashboard.store.snapshots import ClusterStore
-from dashboard.ui.overview import disks, treemap
-from dashboard.ui.reclaimable import strips
-from dashboard.views import topic_rows
+from dashboard.ui import overview, reclaimable
+from dashboard.views import colours, topic_rows
 from dashboard.views.facts import partition_facts, topics_where
 from dashboard.views.headline import blockers_by_group, headline
 from dashboard.views.topic_rows import Filters, TopicRow
@@ -72,6 +71,19 @@ def test_topics_roll_up_their_partitions(cluster: ClusterStore) -> None:
     assert orders.consumed_bytes == (orders.at_once_bytes or 0) + (orders.later_bytes or 0)
 
 
+def test_the_bytes_that_guards_hold_are_told_from_those_that_live(cluster: ClusterStore) -> None:
+    (row, *_) = finding(cluster, "disks").to_pylist()
+    own = {**row, "live_bytes": 500, "guarded_bytes": 200, "held_bytes": 7}
+    of = {**own, "guarded_bytes": None, "held_bytes": None, "reclaimable_bytes": None}
+    schema, growth = finding(cluster, "disks").schema, finding(cluster, "growth")
+    for line, guarded in ((own, 200), (of, 500)):  # the second: of a release that did not tell
+        table = pa.Table.from_pylist([line], schema=schema)
+        (bar,) = overview.disk_bars(table, growth, guarded=True)
+        assert bar.parts[0][::2] == (colours.GUARDED, guarded)
+        lives = [size for meaning, why, size in bar.parts if why.startswith("needed by somebody")]
+        assert lives == ([300] if guarded == 200 else [])
+
+
 def test_what_nobody_committed_is_unknown_and_not_zero(cluster: ClusterStore) -> None:
     audit = rows(cluster)["audit-log"]
 
@@ -97,7 +109,7 @@ def test_blockers_are_summed_over_topics_and_sorted(cluster: ClusterStore) -> No
 
 
 def test_disks_are_listed_fullest_first_and_their_parts_fill_them(cluster: ClusterStore) -> None:
-    found = disks.bars(finding(cluster, "disks"), finding(cluster, "growth"))
+    found = overview.disk_bars(finding(cluster, "disks"), finding(cluster, "growth"))
 
     assert [bar.broker_id for bar in found] == [1, 2, 3]
     for bar in found:
@@ -106,37 +118,37 @@ def test_disks_are_listed_fullest_first_and_their_parts_fill_them(cluster: Clust
 
 
 def test_orphans_have_their_colour_where_an_inventory_found_them(cluster: ClusterStore) -> None:
-    html = disks.disks_html(finding(cluster, "disks"), finding(cluster, "growth"))
+    html = overview.disks_html(finding(cluster, "disks"), finding(cluster, "growth"))
     assert html.count('class="lw-fill-orphan" title="orphan: 921.6 MiB') == 1
     assert "orphan 921.6 MiB</span>" in html
     assert html.count("an inventory of this disk tells them apart") == 2
-    without = disks.disks_html(finding(cluster, "disks").slice(0, 2), finding(cluster, "growth"))
+    without = overview.disks_html(finding(cluster, "disks").slice(0, 2), finding(cluster, "growth"))
     assert "lw-fill-orphan" not in without
 
 
 def test_each_disk_says_when_it_is_full(cluster: ClusterStore) -> None:
     disk, rates = finding(cluster, "disks"), finding(cluster, "growth")
-    told = disks.disks_html(disk, rates)
+    told = overview.disks_html(disk, rates)
     assert (told.count(">full in 40 h<"), told.count(">not filling up<")) == (2, 1)
     assert told.count(" (32 h to 53 h)<") == 2 and told.count(" (not before 7 d)<") == 1
     assert "an hour, in 60 snapshots over 1 h" in told
-    assert disks.disks_html(disk, rates.slice(0, 0)).count("not enough history yet") == 3
+    assert overview.disks_html(disk, rates.slice(0, 0)).count("not enough history yet") == 3
     slow = rates.set_column(
         rates.column_names.index("days_to_full"), "days_to_full", pa.array([4000.0] * len(rates))
     )
-    assert disks.disks_html(disk, slow).count("full in over a year") == 3
+    assert overview.disks_html(disk, slow).count("full in over a year") == 3
 
 
 def test_a_log_dir_that_was_not_measured_is_hatched_and_says_why(tmp_path: Path) -> None:
     cluster = sample_store.write(tmp_path, "broker-missing")
-    html = disks.disks_html(finding(cluster, "disks"), finding(cluster, "growth"))
+    html = overview.disks_html(finding(cluster, "disks"), finding(cluster, "growth"))
 
     assert "no answer within 10 s" in html
     assert "lw-fill-not" in html
 
 
 def test_a_tile_without_committed_group_is_unknown_not_none(cluster: ClusterStore) -> None:
-    option = treemap.option(list(rows(cluster).values()), dark=False)
+    option = overview.treemap(list(rows(cluster).values()), dark=False)
     tiles = {tile["name"]: tile for tile in option["series"][0]["data"]}
     assert tiles["audit-log"]["label"]["formatter"].endswith("· unknown")
     assert "what is reclaimable is unknown" in tiles["audit-log"]["tooltip"]["formatter"]
@@ -145,7 +157,7 @@ def test_a_tile_without_committed_group_is_unknown_not_none(cluster: ClusterStor
 
 def test_a_tile_that_guards_hold_is_grey_and_names_them(tmp_path: Path) -> None:
     away = sample_store.write(tmp_path, "broker-away")
-    option = treemap.option(list(rows(away).values()), dark=False)
+    option = overview.treemap(list(rows(away).values()), dark=False)
     tiles = {tile["name"]: tile for tile in option["series"][0]["data"]}
     orders = tiles["orders"]
     assert orders["label"]["formatter"].endswith("· guarded")
@@ -156,17 +168,17 @@ def test_a_tile_that_guards_hold_is_grey_and_names_them(tmp_path: Path) -> None:
 def test_what_is_not_known_of_the_smallest_topics_is_no_zero(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(treemap, "SHOWN", 4)
+    monkeypatch.setattr(overview, "TOPICS_SHOWN", 4)
     nothing = rows(sample_store.write(tmp_path, "nothing")).values()
-    rest = treemap.option(list(nothing), dark=False)["series"][0]["data"][-1]
+    rest = overview.treemap(list(nothing), dark=False)["series"][0]["data"][-1]
     assert rest["label"]["formatter"].endswith("· unknown")
 
 
 def test_the_smallest_topics_share_one_tile(
     monkeypatch: pytest.MonkeyPatch, cluster: ClusterStore
 ) -> None:
-    monkeypatch.setattr(treemap, "SHOWN", 4)
-    option = treemap.option(list(rows(cluster).values()), dark=False)
+    monkeypatch.setattr(overview, "TOPICS_SHOWN", 4)
+    option = overview.treemap(list(rows(cluster).values()), dark=False)
     tiles = option["series"][0]["data"]
 
     assert [tile["name"] for tile in tiles][:2] == ["orders", "clickstream"]
@@ -178,7 +190,7 @@ def test_a_strip_places_commits_between_log_start_and_high_watermark(
     cluster: ClusterStore,
 ) -> None:
     facts = partition_facts(finding(cluster, "reclaimable"))
-    first = strips.strips(facts, finding(cluster, "holds"), "orders")[0]
+    first = reclaimable.strips(facts, finding(cluster, "holds"), "orders")[0]
 
     assert first.target == first.committed["billing-replay"]
     assert first.furthest == first.committed["billing"]
@@ -187,7 +199,7 @@ def test_a_strip_places_commits_between_log_start_and_high_watermark(
 
 
 def test_names_in_strips_are_escaped() -> None:
-    strip = strips.Strip("<b>", 0, 0, 10, 5, 50, (), {"<i>": 5})
+    strip = reclaimable.Strip("<b>", 0, 0, 10, 5, 50, (), {"<i>": 5})
 
-    assert '<i>"' not in strips.strips_html([strip])
-    assert "&lt;i&gt;" in strips.strips_html([strip])
+    assert '<i>"' not in reclaimable.strips_html([strip])
+    assert "&lt;i&gt;" in reclaimable.strips_html([strip])

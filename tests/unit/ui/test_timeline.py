@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboard.purge.journal.journal_rows import Entry, Verification
-from dashboard.ui.audit.timeline import SHOWN, entries_left_out, lines
+from dashboard.ui.timeline import SHOWN, entries_left_out, lines
 
 
 def line(kind: str, **body: Any) -> Any:
@@ -38,6 +38,16 @@ def test_a_declaration_tells_topics_window_and_reason() -> None:
         "orders, payments: its groups are all its readers, replay window 24h: asked every team"
     )
     assert "unknown" in line("declared", topics=["a"], readers="unknown", reason="r").said
+
+
+def test_what_sweeps_did_and_who_let_a_service_do_it() -> None:
+    swept = line(
+        "orphans", broker_id=2, log="/q/sweep.log", from_seq=3, to_seq=6,
+        acts=[["moved", "/d", "t-0", 9], ["moved", "/d", "t-1", 9], ["deleted", "/d", "t-2", 9]],
+    ).said  # fmt: skip
+    assert swept == ("broker 2: 1 folder deleted, 2 folders moved; lines 3 to 6 of /q/sweep.log")
+    on = line("orphans-on", broker_id=2, from_where="k2", typed="remove orphans", who="ann")
+    assert (on.who, on.said) == ("ann", "on for broker 2 from k2: remove orphans")
 
 
 def test_moved_offsets_are_told_by_group_and_state() -> None:

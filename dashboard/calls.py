@@ -1,0 +1,136 @@
+"""The public Python calls: what notebooks and scripts may do without the command line.
+
+They stand above it, since they take its own way: plan, guards, journal, worker.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dashboard.cli import context, output
+from dashboard.cli.purge.run import follow
+from dashboard.core.clock import utc_now
+from dashboard.people import people
+from dashboard.settings.settings import Settings, load, read_client_config
+from dashboard.store.connections import NOTHING_STORED
+
+if TYPE_CHECKING:
+    from dashboard.purge.journal.journal_rows import RunView
+    from dashboard.purge.plan.asked import Lift
+    from dashboard.purge.plan.plan import Plan
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRecords:
+    """What became of one partition, as KIP-1343 has it: one of `low_watermark` and `error` is None
+    where nothing is left open. `error` is a broker's, or the name of the guard that kept it.
+
+    `leader_log_start_offset` is what the leader showed when it was read afterwards.
+    """
+
+    low_watermark: int | None
+    leader_log_start_offset: int | None
+    error: str | None
+
+
+def delete_records(
+    offsets: Mapping[Partition, int],
+    *,
+    bootstrap_servers: str,
+    client_config: str | None = None,
+    cluster: str | None = None,
+    leader_only: bool = False,
+    timeout: timedelta | None = None,
+    override: Mapping[str, str] | None = None,
+    progress: Callable[[str], None] = output.progress,
+) -> dict[Partition, DeletedRecords]:
+    """Delete the records before these offsets (-1: the high watermark now), and wait.
+
+    A purge as any other: planned, guarded, journalled, sent by a worker. A partition that a guard
+    keeps has its name as `error`, and nothing is sent to it; `override` lifts guards by NAME or
+    NAME:GROUP, each with a reason that the journal keeps, as `plan --override` does. `cluster`
+    names one of the data folder. Raises LowwaterError where nothing could be sent at all.
+    """
+    settings = load()
+    people.require(settings, context.actor(settings), "operator", "purge")
+    config = read_client_config(client_config) if client_config else {}
+    client = {**config, "bootstrap.servers": bootstrap_servers}
+    plan = _planned(settings, offsets, context.Target(client, cluster, None), override or {})
+    view = None
+    if plan.free_partitions:
+        view = _carried_out(
+            settings, plan, bootstrap_servers, client_config,
+            leader_only=leader_only, timeout=timeout, progress=progress,
+        )  # fmt: skip
+    sent = {row.key: row for row in view.partitions} if view else {}
+    found = {}
+    for planned in plan.partitions:
+        row = sent.get(planned.key)
+        guard = planned.guards[0].name if planned.guards else None
+        found[planned.topic, planned.partition] = (
+            DeletedRecords(None, None, guard)
+            if row is None
+            else DeletedRecords(row.low_watermark, row.leader_log_start_offset, row.error)
+        )
+    return found
+
+
+def _planned(
+    settings: Settings,
+    offsets: Mapping[Partition, int],
+    reached: context.Target,
+    override: Mapping[str, str],
+) -> Plan:
+    from dashboard.cluster.live import connect
+    from dashboard.purge.plan.drafts import PlanRequest, read_live
+    from dashboard.purge.plan.targets import read_offsets_json
+
+    rows = [{"topic": t, "partition": p, "offset": o} for (t, p), o in sorted(offsets.items())]
+    target = read_offsets_json(json.dumps({"version": 1, "partitions": rows}), "offsets")
+    store = context.open_store(settings.data)
+    with connect(reached.client, settings.broker_timeout) as live:
+        known = context.reached_cluster(store, live.cluster_id(), reached)
+        request = PlanRequest((), target, by=settings.operator)
+        facts = read_live(live, settings, known, request, now=utc_now())
+        return facts.plan([_lift(named, reason) for named, reason in sorted(override.items())])
+
+
+def _lift(named: str, reason: str) -> Lift:
+    from dashboard.purge.plan.asked import Lift
+
+    name, _, group_id = named.partition(":")
+    return Lift(name, reason, group_id or None)
+
+
+def _carried_out(
+    settings: Settings,
+    plan: Plan,
+    bootstrap_servers: str,
+    client_config: str | None,
+    *,
+    leader_only: bool,
+    timeout: timedelta | None,
+    progress: Callable[[str], None],
+) -> RunView:
+    from dashboard.purge.jobs.queue import enqueue
+
+    with context.open_journal(settings) as journal:
+        run_id = enqueue(
+            settings, journal, plan, mode="leader-only" if leader_only else "wait-all",
+            confirm=plan.confirmation, sha256=plan.sha256, who=context.actor(settings),
+            token=secrets.token_hex(16), timeout=timeout,
+            connection={
+                "bootstrap_servers": bootstrap_servers,
+                "client_config": str(Path(client_config).resolve()) if client_config else None,
+                NOTHING_STORED: "true",
+            },
+        )  # fmt: skip
+        return follow(settings, journal, run_id, progress)

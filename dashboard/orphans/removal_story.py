@@ -1,0 +1,103 @@
+"""What the logs of the sweeps tell a service: totals for metrics, and what the purge journal's
+chain was not told yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from dashboard.orphans.sweep import sweep_log
+from dashboard.orphans.sweep.sweep_items import Item, items
+from dashboard.orphans.sweep.sweep_log import Entry
+from dashboard.orphans.sweep.sweep_quarantine import Clock
+from dashboard.orphans.sweep.sweep_report import Report
+from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.sweep_verify import read_logs
+
+ACTS = ("moved", "put-back", "restored", "deleted", "lost")
+
+
+class Chain(Protocol):
+    """The purge journal, as far as it keeps what sweeps of this host did."""
+
+    def told_of_orphans(self, log: str, broker_id: int) -> Mapping[str, Any] | None: ...
+    def tell_of_orphans(self, kind: str, body: Mapping[str, Any], now: datetime) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One quarantine's log, and what it says of the folders of one broker."""
+
+    log: str
+    entries: tuple[Entry, ...]
+    items: Mapping[str, Item]
+    broker_id: int
+
+    def acts(self, after: int = 0) -> list[tuple[str, Item]]:
+        """What became of folders of this broker, by the lines after that one, in order."""
+        found = [(e.kind, self.items[e.body["item"]]) for e in self.entries[after:]
+                 if e.kind in ACTS]  # fmt: skip
+        return [(kind, item) for kind, item in found if item.broker_id == self.broker_id]
+
+    @property
+    def lying(self) -> list[Item]:
+        """The broker's folders that lie in quarantine."""
+        states = ("quarantined", "deleting")
+        return [i for i in self.items.values()
+                if i.state in states and i.broker_id == self.broker_id]  # fmt: skip
+
+    @property
+    def lying_since(self) -> list[datetime]:
+        """Since when, as far as that is known."""
+        moments = [item.proved_at or item.moved_at for item in self.lying]
+        return [at for at in moments if at is not None]
+
+
+def read_stories(options: Options, broker_id: int) -> tuple[Story, ...]:
+    """Every log of the log dirs' quarantines. Raises JournalError SWEEP_LOG_BROKEN."""
+    found = []
+    for place, state in read_logs(options):
+        problems = state.problems
+        try:
+            every = {} if problems else items(state.entries)
+        except ValueError as error:
+            problems, every = (str(error),), {}
+        if problems:
+            raise sweep_log.broken(str(place.path), problems)
+        found.append(Story(str(place.path / sweep_log.NAME), state.entries, every, broker_id))
+    return tuple(found)
+
+
+def tell(chain: Chain, report: Report, stories: Sequence[Story], now: Clock) -> None:
+    """Chain what the chain does not have of these logs: also what a service that was killed, or a
+    sweep by hand, did since. Each entry names the newest line by its hash, so that a log that was
+    cut or rewritten later is known. Raises JournalError.
+    """
+    for story in stories:
+        body = untold(story, chain.told_of_orphans(story.log, story.broker_id))
+        if body is not None:
+            of = {"cluster_id": report.cluster_id, "broker_id": report.broker_id}
+            chain.tell_of_orphans("orphans", {**of, **body}, now())
+
+
+def untold(story: Story, told: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The lines after those that were told; all of them where the log is another one by now."""
+    known = int(told["to_seq"]) if told else 0
+    entries = story.entries
+    same = not known or (len(entries) >= known and told and entries[known - 1].hash == told["hash"])
+    after = known if same else 0
+    if len(entries) == after:
+        return None
+    return {
+        "log": story.log,
+        "from_seq": after + 1,
+        "to_seq": len(entries),
+        "hash": entries[-1].hash,
+        "acts": [
+            [kind, i.log_dir, i.directory, i.allocated_bytes] for kind, i in story.acts(after)
+        ],
+        **({} if same else {"log_replaced": True}),
+    }

@@ -1,0 +1,400 @@
+"""Overview's pictures and lists: disks by meaning, topics by size, and what to look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import streamlit as st
+
+from dashboard.ui.components import markup
+from dashboard.ui.components.markup import plain
+from dashboard.ui.orphan_rows import name, on_disk
+from dashboard.ui.session import routes
+from dashboard.ui.session.context import Screen
+from dashboard.views import colours, days_to_full, formats
+from dashboard.views.colours import SHARE_SCALE, Meaning
+from dashboard.views.facts import UNDECLARED
+from dashboard.views.followers import slow_units
+from dashboard.views.headline import blockers_by_group, unknown_blockers
+from dashboard.views.topic_rows import TopicRow
+
+# One bar per broker and log dir, stacked by meaning, fullest first.
+
+DISKS_SHOWN = 12
+# Below this share of the disk Kafka's bytes would be a hairline: then they are the whole bar.
+_HAIRLINE = 0.05
+_PARTS: tuple[tuple[str, Meaning, str], ...] = (
+    ("live_bytes", colours.LIVE, "needed by somebody, or unknown"),
+    ("future_bytes", colours.LIVE, "being moved between log dirs"),
+    ("held_bytes", colours.HELD, "consumed by some groups, held back by another"),
+    ("reclaimable_bytes", colours.RECLAIMABLE, "whole segments that every known group has passed"),
+    ("index_bytes", colours.LIVE, "indexes beside the logs"),
+    ("delete_bytes", colours.LIVE, "folders that Kafka is deleting"),
+    ("stray_bytes", colours.ORPHAN, "folders that the broker set aside as stray"),
+    ("orphan_bytes", colours.ORPHAN, "other folders that the cluster no longer knows"),
+    ("unexplained_bytes", colours.UNKNOWN, "all else on that disk"),
+)
+_MIXED = "needed, held back, or below the targets: not told apart while guards hold it"
+_UNNAMED = "log dirs"  # of a broker that told none
+_NOBODY: Mapping[int, str] = {}
+_WITHOUT_INVENTORY = "indexes, other files, or orphans: an inventory of this disk tells them apart"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskBar:
+    """One log dir: its parts in bytes (unknown ones left out), total and usable bytes.
+
+    `growth`: its row of the findings table of that name, if there is one.
+    """
+
+    broker_id: int
+    log_dir: str
+    parts: tuple[tuple[Meaning, str, int], ...]
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None
+    growth: Mapping[str, Any] | None = None
+
+    @property
+    def listed_bytes(self) -> int:
+        """Bytes of this log dir that Kafka lists or an inventory found."""
+        return sum(size for meaning, _, size in self.parts if meaning is not colours.UNKNOWN)
+
+    @property
+    def kafka_alone(self) -> bool:
+        """Whether the bar shows Kafka's bytes alone: the disk is unknown, or dwarfs them."""
+        return not self.total_bytes or self.listed_bytes < _HAIRLINE * self.total_bytes
+
+    @property
+    def used_share(self) -> float | None:
+        """0..1; None when the broker does not tell total and usable bytes (KIP-827)."""
+        if not self.total_bytes or self.usable_bytes is None:
+            return None
+        return 1 - self.usable_bytes / self.total_bytes
+
+
+def disk_bars(
+    disks: pa.Table,
+    growth: pa.Table,
+    away: Mapping[int, str] = _NOBODY,
+    *,
+    guarded: bool = False,
+) -> list[DiskBar]:
+    """All log dirs, fullest first; before them those of brokers that are `away`, with the reason,
+    after them others of unknown fullness. `guarded`: guards hold what would be reclaimable.
+    """
+    rates = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
+    found = [
+        DiskBar(
+            row["broker_id"],
+            row["log_dir"] or _UNNAMED,
+            tuple(_parts(row, guarded)),
+            row["total_bytes"],
+            row["usable_bytes"],
+            row["error"],
+            rates.get((row["broker_id"], row["log_dir"])),
+        )
+        for row in disks.to_pylist()
+    ]
+    told = {bar.broker_id for bar in found}
+    found += [
+        DiskBar(broker, _UNNAMED, (), None, None, why)
+        for broker, why in away.items()
+        if broker not in told
+    ]
+
+    def order(bar: DiskBar) -> tuple[bool, float, int, str]:
+        return (bar.broker_id not in away, -(bar.used_share or -1), bar.broker_id, bar.log_dir)
+
+    return sorted(found, key=order)
+
+
+def _parts(row: Mapping[str, Any], guarded: bool) -> Iterator[tuple[Meaning, str, int]]:
+    # What guards hold counts as neither reclaimable nor held back: nobody has told it apart.
+    own = row.get("guarded_bytes")
+    if own is None:  # of an analysis of before: all of it, or none
+        mixed = guarded and not row["held_bytes"] and not row["reclaimable_bytes"]
+        own = row["live_bytes"] if mixed else None
+    if own:
+        yield colours.GUARDED, _MIXED, own
+        row = {**row, "live_bytes": max(row["live_bytes"] - own, 0)}
+    for column, meaning, why in _PARTS:
+        if row[column]:
+            bare = meaning is colours.UNKNOWN and row["inventory_at"] is None
+            yield meaning, _WITHOUT_INVENTORY if bare else why, row[column]
+
+
+def disks_html(
+    disks: pa.Table,
+    growth: pa.Table,
+    away: Mapping[int, str] = _NOBODY,
+    *,
+    guarded: bool = False,
+) -> str:
+    """The bars with a legend; every segment says its meaning and bytes on hover."""
+    found = disk_bars(disks, growth, away, guarded=guarded)
+    shown = "".join(_bar(bar) for bar in found[:DISKS_SHOWN])
+    rest = len(found) - DISKS_SHOWN
+    more = f"<small>and {formats.plural(rest, 'log dir')} less full</small>" if rest > 0 else ""
+    measured = [bar for bar in found[:DISKS_SHOWN] if bar.parts]
+    alone = bool(measured) and all(bar.kafka_alone for bar in measured)
+    return (
+        f'<div class="lw"><h2>Disks, fullest first{_note(found)}</h2>{shown}{more}'
+        f"<p>{_legend(found, alone)}</p></div>"
+    )
+
+
+def _note(found: list[DiskBar]) -> str:
+    if not any(bar.kafka_alone and bar.total_bytes for bar in found[:DISKS_SHOWN]):
+        return ""
+    return " <small>by Kafka's bytes alone: other files dwarf them on that disk</small>"
+
+
+def _legend(found: list[DiskBar], alone: bool) -> str:
+    meanings = [colours.LIVE, colours.HELD, colours.RECLAIMABLE]
+    there = {meaning for bar in found for meaning, _, _ in bar.parts}
+    if colours.GUARDED in there:
+        meanings = [m for m in meanings if m in there] + [colours.GUARDED]
+    if colours.ORPHAN in there:
+        meanings.append(colours.ORPHAN)
+    named = "".join(markup.key(meaning, _total(found, meaning)) for meaning in meanings)
+    if alone:
+        return named
+    # Several log dirs may share one disk, so the rest of it has no honest sum.
+    free = '<span class="lw-key"><i style="background:var(--lw-free)"></i>free</span>'
+    return named + markup.key(colours.UNKNOWN) + free
+
+
+def _total(found: list[DiskBar], meaning: Meaning) -> str:
+    if not any(bar.parts for bar in found):
+        return formats.UNKNOWN
+    size = formats.size(sum(size for bar in found for m, _, size in bar.parts if m is meaning))
+    # The bars show whole segments, the sentence above them all bytes below the targets.
+    return f"{size} at once" if meaning is colours.RECLAIMABLE else size
+
+
+def _bar(bar: DiskBar) -> str:
+    whose = routes.address("broker", name=str(bar.broker_id))
+    log_dir = markup.hover(_short(bar.log_dir), bar.log_dir)
+    label = f'<span><a href="{whose}" target="_self">broker {bar.broker_id}</a> · {log_dir}</span>'
+    if not bar.parts:
+        why = bar.error or "no bytes told"
+        return (
+            f'<div class="lw-disk">{label}<div class="lw-bar"><span class="lw-fill-not" '
+            f'style="width:100%"></span></div><small>{markup.text(why)}</small></div>'
+        )
+    whole = (bar.listed_bytes if bar.kafka_alone else bar.total_bytes) or 1
+    shown = [p for p in bar.parts if not (bar.kafka_alone and p[0] is colours.UNKNOWN)]
+    parts = "".join(_part(m, why, size, whole) for m, why, size in shown)
+    said = ", ".join(f"{m.word} {formats.size(size)}" for m, _, size in bar.parts)
+    return (
+        f'<div class="lw-disk">{label}<div class="lw-bar" role="img" '
+        f'aria-label="{markup.text(f"broker {bar.broker_id} {bar.log_dir}: {said}")}">{parts}'
+        f"</div><small>{_end(bar)}</small></div>"
+    )
+
+
+def _part(meaning: Meaning, why: str, size: int, whole: int) -> str:
+    hover = f"{meaning.word}: {formats.size(size)} ({formats.exact_size(size)}), {why}"
+    return (
+        f'<span class="lw-fill-{markup.name_of(meaning)}" title="{markup.text(hover)}" '
+        f'style="width:{100 * size / whole:.3f}%"></span>'
+    )
+
+
+def _end(bar: DiskBar) -> str:
+    if bar.used_share is None:
+        return "size not told by the broker"
+    free = markup.size(bar.usable_bytes)
+    if bar.error:
+        return markup.hover(f"{bar.used_share:.0%} full ⚠", bar.error)
+    return f"<b>{bar.used_share:.0%}</b> full, {free} free<br>{_days_to_full(bar.growth)}"
+
+
+def _days_to_full(growth: Mapping[str, Any] | None) -> str:
+    """When the disk will be full if it goes on as in the window of its growth."""
+    if growth is None or growth["used_bytes_per_hour"] is None:
+        return "not enough history yet"
+    rate, window = growth["used_bytes_per_hour"], timedelta(seconds=growth["window_seconds"])
+    seen = f"in {growth['samples']} snapshots over {formats.duration(window)}"
+    sure = days_to_full.between(growth["days_to_full_low"], growth["days_to_full_high"])
+    why = f"{formats.signed(rate)} an hour, {seen}"
+    if sure:
+        why += "; 9 times of 10 the true slope lies in that range"
+    said = markup.hover(days_to_full.likely(growth), why)
+    return f"{said} ({sure})" if sure else said
+
+
+def _short(log_dir: str) -> str:
+    return log_dir if len(log_dir) <= 8 else f"…{log_dir[-7:]}"
+
+
+# The treemap of topics: size is bytes over all replicas, fill the share that is reclaimable.
+
+TOPICS_SHOWN = 300
+_UNKNOWN = "#cbd5e1"  # grey, where the scale of shares is green
+_LEAST_LABELLED = 0.008  # of all bytes: below it a tile has no room for its name
+
+
+def shown_topics(rows: Sequence[TopicRow]) -> list[TopicRow]:
+    """The largest topics, in the order of the tiles; the others share one tile after them."""
+    largest = sorted(rows, key=lambda row: (-(row.size_bytes or 0), row.topic))
+    return [row for row in largest[:TOPICS_SHOWN] if row.size_bytes]
+
+
+def treemap(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
+    """The ECharts option. Tiles carry their texts: an option cannot hold functions."""
+    shown = shown_topics(rows)
+    whole = sum(row.size_bytes or 0 for row in rows)
+    tiles = [_of_topic(row, whole) for row in shown]
+    rest = whole - sum(row.size_bytes or 0 for row in shown)
+    if rest > 0:
+        smaller = set(rows).difference(shown)
+        known = [r.reclaimable_bytes for r in smaller if r.reclaimable_bytes is not None]
+        given = sum(known) if known else None
+        tiles.append(_tile(f"{len(rows) - len(shown)} smaller topics", rest, given, whole))
+    return {
+        "animation": False,
+        "tooltip": {"show": True},
+        "series": [
+            {
+                "type": "treemap",
+                "data": tiles,
+                "roam": False,
+                "animation": False,
+                "animationDurationUpdate": 0,
+                "nodeClick": False,
+                "selectedMode": "single",
+                "breadcrumb": {"show": False},
+                "left": 0,
+                "right": 0,
+                "top": 0,
+                "bottom": 0,
+                "itemStyle": {"borderColor": "#0e1420" if dark else "#ffffff", "gapWidth": 1},
+            }
+        ],
+    }
+
+
+def _of_topic(row: TopicRow, whole: int) -> dict[str, Any]:
+    """What guards hold all of is grey, as what is not known: none of it may go, whose is it?"""
+    if row.guarded_bytes == 0 or row.consumed_bytes:
+        return _tile(row.topic, row.size_bytes or 0, row.reclaimable_bytes, whole)
+    names = ", ".join(name for name in row.guards if name != UNDECLARED)
+    why = f"{formats.size(row.guarded_bytes)} below its targets, guarded: {names}"
+    return _tile(row.topic, row.size_bytes or 0, None, whole, said="guarded", why=why)
+
+
+def _tile(
+    name: str,
+    size_bytes: int,
+    given_bytes: int | None,
+    whole: int,
+    *,
+    said: str = formats.UNKNOWN,
+    why: str = "what is reclaimable is unknown",
+) -> dict[str, Any]:
+    """`given_bytes` are reclaimable; None: that is not known, as without any committed group, and
+    `said` and `why` stand there instead.
+    """
+    share = min(1.0, (given_bytes or 0) / size_bytes) if size_bytes else 0.0
+    step = min(len(SHARE_SCALE) - 1, int(share * len(SHARE_SCALE)))
+    if given_bytes is not None:
+        said = f"{share:.0%}"
+        why = f"{formats.size(given_bytes)} reclaimable" if given_bytes else "none reclaimable"
+    return {
+        "name": name,
+        "value": size_bytes,
+        "itemStyle": {"color": _UNKNOWN if given_bytes is None else SHARE_SCALE[step]},
+        "label": {
+            "show": size_bytes >= _LEAST_LABELLED * whole,
+            "formatter": f"{name}\n{formats.size(size_bytes)} · {said}",
+            "color": "#ffffff" if step >= 3 else "#0b1220",
+            "fontSize": 12,
+            "lineHeight": 16,
+            "overflow": "truncate",
+        },
+        "tooltip": {"formatter": f"{name}: {formats.size(size_bytes)} on disk, {why}"},
+    }
+
+
+# The Overview's short lists: five rows each, every row a link to where it is acted on.
+
+ROWS = 5
+_DEAD = ("Empty", "Dead")
+
+
+def blockers(screen: Screen) -> None:
+    """The groups that hold back most by themselves, also where waiving them would free nothing."""
+    st.html('<div class="lw"><h2>Largest blockers</h2></div>')
+    assert screen.findings is not None
+    rows = blockers_by_group(screen.findings.table("blockers"), ROWS, "bytes_held_alone")
+    rows = [(group, held) for group, held in rows if held > 0]
+    table = screen.findings.table("blockers")
+    for group, held in rows:
+        silent = silence(table, group, screen.now)
+        label = f"**{plain(group)}** holds back {formats.size(held)}{silent and f', {silent}'}"
+        routes.link("group", label, name=group)
+    if not rows and unknown_blockers(table):
+        st.caption("What groups hold back is unknown: no replica's size could be read.")
+    elif not rows:
+        st.caption("No group alone holds anything back.")
+
+
+def silence(table: pa.Table, group: str, now: datetime) -> str:
+    """How long a group without members has been silent; empty for a living one."""
+    rows = table.filter(pc.equal(table["group_id"], group))
+    if rows["group_state"][0].as_py() not in _DEAD:
+        return ""
+    last = pc.max(rows["last_commit_at"]).as_py()
+    return "no member" if last is None else f"silent for {formats.duration(now - last)}"
+
+
+def followers(screen: Screen) -> None:
+    """What makes followers slow, most replicas first, in the words of the page Followers."""
+    st.html('<div class="lw"><h2>Slowest followers</h2></div>')
+    assert screen.findings is not None
+    found = screen.findings
+    if "slow_followers" not in found.manifest.tables:
+        st.caption("Not known: an older release wrote the findings. Analyze again.")
+        return
+    units = found.derived("slow units", lambda: slow_units(found.table("slow_followers")))
+    for unit in units[:ROWS]:
+        routes.link("followers", plain(unit.text), cause=unit.cause)
+    if not units:
+        routes.link("followers", "No follower is slow.")
+    elif len(units) > ROWS:
+        count = formats.plural(len(units), "reason")
+        routes.link("followers", f"All {count} why followers are slow")
+
+
+def orphans(screen: Screen) -> None:
+    """The folders that were last found to be known to nobody."""
+    assert screen.findings is not None
+    table = screen.findings.table("orphans")
+    rows = newest_orphans(table, ROWS)
+    if not rows:
+        return
+    st.html('<div class="lw"><h2>Newest orphans</h2></div>')
+    for row in rows:
+        label = (
+            f"broker {row['broker_id']}, **{plain(name(row))}**: {formats.size(on_disk(row))}, "
+            f"{plain(row['kind'])}, {row['verdict']}, "
+            f"first seen {formats.ago(row['first_seen_at'], screen.now)}"
+        )
+        routes.link("orphans", label, folder=name(row), broker=str(row["broker_id"]))
+    if table.num_rows > ROWS:
+        routes.link("orphans", f"All {formats.plural(table.num_rows, 'orphan')} and their evidence")
+
+
+def newest_orphans(orphans: pa.Table, limit: int) -> list[dict[str, Any]]:
+    """Rows of the findings, those seen last for the first time first, then by size and name."""
+    rows = orphans.to_pylist()
+    rows.sort(key=lambda r: (r["broker_id"], r["log_dir"], r["directory"] or ""))
+    rows.sort(key=lambda r: (r["first_seen_at"], on_disk(r) or 0), reverse=True)
+    return list(rows[:limit])

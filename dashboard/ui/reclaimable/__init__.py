@@ -1,1 +1,0 @@
-"""Parts of the page Reclaimable, and the what-if."""

@@ -1,0 +1,138 @@
+"""A consumer that is down learns what its pattern takes in when it is up again: who was down since
+a topic was made holds it, however long that is ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.domain.model import Group, GroupListing, GroupOffset
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.recheck import recheck
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import parse_target
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
+from tests.support.collected import NOTHING_HIDDEN
+from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.fake_cluster import FakeCluster
+from tests.unit.purge.test_memory_age import SETTINGS
+
+OLD = "elsewhere"
+
+
+@dataclass
+class Live(FakeCluster):
+    """Group `etl` has committed on another topic alone; `reader` has read 60 of this one."""
+
+    members_now: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__(1)
+        self.offsets_of = {"reader": {0: 60}}
+
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
+        found = super().groups(topics, with_offsets=with_offsets)
+        count = self.members_now
+        etl = Group("etl", "classic", "Stable" if count else "Empty", count, subscribed=(OLD,))
+        offset = GroupOffset("etl", OLD, 0, 5)
+        return replace(found, groups=(*found.groups, etl), offsets=(*found.offsets, offset))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ClusterStore:
+    return ClusterStore(Store(str(tmp_path)), "cluster-1")
+
+
+def snapshot(
+    store: ClusterStore, minutes_ago: int, etl: int | None, *, there: bool, incomplete: bool = False
+) -> None:
+    """`etl`: its members, None: not listed; `there`: the topic is."""
+    at = NOW - timedelta(minutes=minutes_ago)
+    writer = store.begin("snapshots", at)
+    names = [OLD, TOPIC] if there else [OLD]
+    topics = {"topic_no": [*range(len(names))], "topic": names,
+              "topic_id": ["id-0", "id-1"][: len(names)],
+              "is_internal": [False] * len(names)}  # fmt: skip
+    writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
+    groups = {"group_id": ["etl"], "type": ["classic"], "state": ["Stable"], "members": [etl]}
+    writer.write("groups", build(SNAPSHOT_TABLES["groups"], {} if etl is None else groups))
+    writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], {}))
+    hidden = {"groups_incomplete": ["broker 2"]} if incomplete else {}
+    writer.commit(0.1, {**NOTHING_HIDDEN, **hidden, "clock_ahead_seconds": 0.0})
+
+
+def plan_of(live: FakeCluster, store: ClusterStore) -> Plan:
+    request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
+    return read_live(live, SETTINGS, store, request, now=NOW).plan([])
+
+
+def held(live: FakeCluster, store: ClusterStore) -> list[str]:
+    """The groups that `no-committed-offset` names."""
+    guards = plan_of(live, store).partitions[0].guards
+    return [g.reason.split()[1] for g in guards if g.name == "no-committed-offset"]
+
+
+def down_for_half_an_hour(store: ClusterStore) -> None:
+    snapshot(store, 60, 1, there=False)
+    snapshot(store, 31, 0, there=False)
+    for minutes_ago in (25, 11, 1):
+        snapshot(store, minutes_ago, 0, there=True)
+
+
+def test_who_was_down_since_a_topic_was_made_holds_it(store: ClusterStore) -> None:
+    down_for_half_an_hour(store)
+    plan = plan_of(Live(), store)
+    (guard,) = plan.partitions[0].guards
+    assert guard.name == "no-committed-offset"
+    assert "Group etl may subscribe by a pattern" in guard.reason
+    assert "made just now, or since it had members last" in guard.reason
+    assert held(Live(members_now=1), store) == ["etl"], "it has come up just now"
+    edited = replace(plan, partitions=(replace(plan.partitions[0], guards=()),))
+    rows = [PartitionRow(TOPIC, 0, 60, "pending")]
+    found = recheck(Live(), edited, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    assert [why.name for why in found.refused.values()] == ["no-committed-offset"]
+
+
+def test_who_was_up_long_enough_since_does_not(store: ClusterStore) -> None:
+    snapshot(store, 31, 0, there=False)
+    snapshot(store, 25, 0, there=True)
+    snapshot(store, 12, 1, there=True)
+    snapshot(store, 1, 0, there=True)
+    assert held(Live(), store) == []
+
+
+def test_nor_who_came_after_the_topic(store: ClusterStore) -> None:
+    """It has looked since: a test's group, say, that is listed for a week more."""
+    snapshot(store, 31, None, there=False)
+    snapshot(store, 25, None, there=True)
+    snapshot(store, 12, 0, there=True)
+    assert held(Live(), store) == []
+
+
+def test_a_list_that_may_lack_groups_does_not_tell_who_came_later(store: ClusterStore) -> None:
+    snapshot(store, 60, 1, there=False)
+    snapshot(store, 31, None, there=False, incomplete=True)
+    snapshot(store, 25, 0, there=True)
+    assert held(Live(), store) == ["etl"]
+
+
+def test_nor_does_anybody_hold_what_the_oldest_snapshot_shows(store: ClusterStore) -> None:
+    for minutes_ago in (60, 25, 11):
+        snapshot(store, minutes_ago, 0, there=True)
+    assert held(Live(), store) == []
+
+
+def test_where_nobody_subscribes_by_a_pattern_nobody_holds_it(store: ClusterStore) -> None:
+    down_for_half_an_hour(store)
+    none = replace(SETTINGS, purge=replace(SETTINGS.purge, pattern_refresh=timedelta(0)))
+    request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
+    plan = read_live(Live(), none, store, request, now=NOW).plan([])
+    assert plan.partitions[0].guards == ()
