@@ -31,7 +31,8 @@ Partition = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class DeletedRecords:
     """What became of one partition, as KIP-1343 has it: one of `low_watermark` and `error` is None
-    where nothing is left open. `error` is a broker's, or the name of the guard that kept it.
+    where nothing is left open. `error` is a broker's, or the name of the guard that kept it;
+    `replay-window` beside a low watermark: a declared one lowered the offset, and that far it went.
 
     `leader_log_start_offset` is what the leader showed when it was read afterwards.
     """
@@ -74,11 +75,13 @@ def delete_records(
     found = {}
     for planned in plan.partitions:
         row = sent.get(planned.key)
-        guard = planned.guards[0].name if planned.guards else None
+        kept_by = planned.kept_by
         found[planned.topic, planned.partition] = (
-            DeletedRecords(None, None, guard)
+            DeletedRecords(None, None, kept_by)
             if row is None
-            else DeletedRecords(row.low_watermark, row.leader_log_start_offset, row.error)
+            else DeletedRecords(
+                row.low_watermark, row.leader_log_start_offset, row.error or kept_by
+            )
         )
     return found
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column, looked_up, places, without
+from dashboard.estimate.curves import NOT_MEASURABLE
 from dashboard.history.log_ends import LOG_ENDS, log_ends
 from dashboard.safety import epochs, targets
 from dashboard.safety.epochs import EPOCH_ENDS
@@ -264,7 +265,7 @@ def _method(rows: pa.Table, method: pa.ChunkedArray) -> pa.ChunkedArray:
         "unknown: the leader's offsets were not read",
         "unknown: no group committed",
         "unknown: no kept snapshot is as old as the replay window",
-        "not measurable",
+        NOT_MEASURABLE,
         some,
         method,
     )

@@ -42,6 +42,7 @@ NO_EPOCH = -1
 _MOST = 2.0**53  # bytes of a replica; more is no bound, and sums of it would wrap
 # From the surest to the last resort: what is put together from several is called by the latter.
 METHODS = ("segments", "history", "sampled", "proportional")
+NOT_MEASURABLE = "not measurable"  # what findings call the method where no replica tells any bytes
 SEGMENTS, HISTORY, SAMPLED, PROPORTIONAL = range(len(METHODS))
 
 

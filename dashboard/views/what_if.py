@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.arrow import column
 from dashboard.estimate.curve_tables import ReplicaCurves, integers
-from dashboard.estimate.curves import METHODS, Curves, Flags, Freed, Ints
+from dashboard.estimate.curves import METHODS, NOT_MEASURABLE, Curves, Flags, Freed, Ints
 from dashboard.safety import targets
 from dashboard.safety.standing import tells
 
@@ -52,7 +52,10 @@ def waive(
     moves = known & (target != integers(facts["target_offset"], -1))
     moved = pa.array(moves)
     row = row_of.rows(_keys(curves.places, topics))
-    here = np.flatnonzero((row >= 0) & moves[row])
+    # Curves of topics with remote storage tell no bytes of a disk, here as in the analysis.
+    measured = pc.fill_null(pc.not_equal(column(facts, "method"), NOT_MEASURABLE), True)
+    reads = moves & measured.to_numpy(zero_copy_only=False)
+    here = np.flatnonzero((row >= 0) & reads[row])
     drawn = _drawn(curves.curves.of(here), row[here], start, target, known)
     changed = {name: pc.if_else(moved, sums, facts[name]) for name, sums in drawn.items()}
     changed |= {

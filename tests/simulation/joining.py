@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ELSEWHERE = TopicPartition("elsewhere", 0)
+_CLEANED_UP = 600.0  # offsets.retention.check.interval.ms
 _WAITING = {"classic": "PreparingRebalance", "consumer": "Assigning", "streams": "Assigning"}
 
 
@@ -109,6 +110,22 @@ class Joining:
         """A Streams application starts, and tells no topic until all that it needs is there."""
         seconds = self.rng.choice((60.0, 300.0))
         self.enter(Joined("starting", "streams", (topic,), 0.0, seconds, ready=False), {})
+
+    def die(self, topic: str) -> None:
+        """A new application has died on its first record, and its group is Empty until Kafka cleans
+        up: nothing of it is known to anybody then.
+        """
+        self.world.with_coordinator("died", lambda: self._died(topic))
+
+    def _died(self, topic: str) -> None:
+        world = self.world
+        world.groups["died"], world.mourned["died"] = {}, frozenset({topic})
+        world.say(f"group died read {topic}, and died before its first commit")
+        world.later(_CLEANED_UP, self._dropped)
+
+    def _dropped(self) -> None:
+        for of in (self.world.groups, self.world.mourned):
+            of.pop("died", None)
 
     def enter(self, group: Joined, commits: dict[TopicPartition, int]) -> None:
         """The group is there once its coordinator can take it; it commits much later."""

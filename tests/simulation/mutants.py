@@ -87,6 +87,11 @@ def members_that_wait_read_nothing() -> Planted:
     return _patched(mock.patch.object(readers, "_anywhere", lambda *_: pa.array([], pa.string())))
 
 
+def who_died_before_a_commit_reads_nothing() -> Planted:
+    """A group without members and without an offset: "then it has never read"."""
+    return _patched(mock.patch.object(readers, "without_offset", lambda *_: frozenset()))
+
+
 def a_topic_that_is_asked_for_is_not_read_yet() -> Planted:
     """Only what is assigned already counts as read."""
     return _groups_without(subscribed=())
@@ -476,6 +481,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         followers_behind_are_overlooked,
         a_group_born_after_the_plan_is_overlooked,
         members_that_wait_read_nothing,
+        who_died_before_a_commit_reads_nothing,
         a_topic_that_is_asked_for_is_not_read_yet,
         the_memory_goes_by_topic_name,
         an_offset_past_the_end_is_believed,
@@ -562,6 +568,7 @@ CAUGHT_BY = {
     "what_was_accepted_has_no_bound": 44,
     "what_was_accepted_starts_anywhere": 46,
     "who_began_may_go_on_for_ever": 7,
+    "who_died_before_a_commit_reads_nothing": 55,
     "who_has_another_topic_does_not_lead": 16,
     "who_is_gone_coordinates_nothing": 29,
     "who_is_silent_coordinates_nothing": 29,

@@ -1,7 +1,7 @@
 """Situations that chance alone would hardly bring about: one in some seeds, each from its own dice.
 
 Each is a way in which what is read of a cluster, or of the own host, is not what is true. Where one
-holds records back before anything is sent, faults have nothing to strike: one in 40 has none.
+holds records back before anything is sent, faults have nothing to strike: one in 200 has none.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ SHARES = {
     "taken over by one gone": 0.04,
     "followers stop": 0.02,
     "begun anew": 0.025,
+    "died unmet": 0.015,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -60,7 +61,7 @@ FOUR = ("taken over", "taken over by one gone")
 SPREAD = ("journal restored", "begun anew")  # over several partitions of each topic
 LONE = (*APART, "log start forgotten")  # a partition with one replica
 TOLD_OF_OLD = ("topic made anew", "old leader")
-ASKING = ("pattern", "asked by name", "application starts")
+ASKING = ("pattern", "asked by name", "application starts", "died unmet")
 OUT_OF_SIGHT = ("load failed", "moved between looks", "topics hidden")
 SOON = (
     "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
@@ -311,6 +312,9 @@ class Situation:
     def _come_upon(self, key: TopicPartition) -> None:
         if self.kind == "application starts":
             self.joining.wait(key.topic)
+            return
+        if self.kind == "died unmet":
+            self.joining.die(key.topic)
             return
         self.joining.come_upon(key.topic, by_pattern=self.kind == "pattern")
 

@@ -60,6 +60,7 @@ class World:
         self.groups: dict[str, dict[TopicPartition, int]] = {}  # what Kafka holds as committed
         self.has_read: dict[str, dict[TopicPartition, Read]] = {}
         self.members: dict[str, Joined] = {}  # groups without are Empty
+        self.mourned: dict[str, frozenset[str]] = {}  # whose members died, by what they wanted
         self.old_clients: frozenset[str] = frozenset()  # groups that commit no leader epochs
         self.trace: list[str] = []
         self.due: list[tuple[float, Callable[[], None]]] = []
@@ -450,7 +451,7 @@ class World:
                 g: {key: self._of_now(key, read) for key, read in by.items()}
                 for g, by in self.has_read.items()
             },
-            {g: frozenset(member.topics) for g, member in self.members.items()},
+            {**self.mourned, **{g: frozenset(m.topics) for g, m in self.members.items()}},
         )
 
     def _of_now(self, key: TopicPartition, read: Read) -> int:

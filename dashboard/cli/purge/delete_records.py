@@ -306,13 +306,12 @@ def _refused(plan: Plan, *, as_json: bool) -> int:
 
 
 def _row(planned: PlannedPartition, sent: PartitionRow | None) -> dict[str, object]:
-    guard = planned.guards[0].name if planned.guards else planned.capped_by
     return {
         "topic": planned.topic,
         "partition": planned.partition,
         "low_watermark": sent.low_watermark if sent else None,
         "leader_log_start_offset": sent.leader_log_start_offset if sent else None,
-        "error": (sent and sent.error) or guard,
+        "error": (sent and sent.error) or planned.kept_by,
     }
 
 

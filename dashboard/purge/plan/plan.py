@@ -117,6 +117,11 @@ class PlannedPartition:
         return not self.guards and self.target_offset is not None
 
     @property
+    def kept_by(self) -> str | None:
+        """What keeps records that were asked for: its first guard, or what lowered its target."""
+        return self.guards[0].name if self.guards else self.capped_by
+
+    @property
     def records(self) -> int | None:
         """Offsets between log start and target: an upper bound of the records that go."""
         if self.target_offset is None or self.log_start_offset is None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import dashboard.cluster.live
+from dashboard import calls
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
 from dashboard.domain.model import Guard
@@ -137,6 +138,17 @@ def test_an_offset_that_a_replay_window_lowered_is_not_done(
     else:
         assert "partition: orders-0\terror: replay-window\tlow_watermark: 600" in out
         assert "partition: orders-1\tlow_watermark: 600" in out
+
+
+def test_a_script_is_told_so_too(monkeypatch: pytest.MonkeyPatch, spawned: list[str]) -> None:
+    plan = a_plan()
+    first, *rest = plan.partitions
+    lowered = replace(plan, partitions=(replace(first, capped_by="replay-window"), *rest))
+    monkeypatch.setattr(calls, "_planned", lambda *_: lowered)
+    found = calls.delete_records({("orders", 0): 700}, bootstrap_servers="h:1")
+    assert [(r.low_watermark, r.error) for r in found.values()] == [
+        (600, "replay-window"), (600, None), (None, "under-replicated"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", [None, "", "no\n", "y\n"])

@@ -183,6 +183,15 @@ def test_a_missing_curve_means_unknown_bytes_not_zero() -> None:
     assert (row["target_offset"], row["bytes_likely"], row["bytes_at_once"]) == (400, None, None)
 
 
+def test_what_the_analysis_could_not_measure_stays_so() -> None:
+    """A topic with remote storage has curves of its local bytes, which no offset tells apart."""
+    rows = [{**row, "method": "not measurable"} for row in partition(100)]
+
+    (row,) = what_if(rows, HOLDS, three_replicas(), "slow")
+
+    assert (row["target_offset"], row["bytes_likely"], row["bytes_at_once"]) == (400, None, None)
+
+
 def test_partitions_and_topics_are_kept_apart() -> None:
     rows = [*partition(100), *partition(300, number=1), *partition(200, topic="u")]
     holds = [*HOLDS, hold("slow", 300, 1), hold("fast", 800, 1), hold("slow", 200, topic="u")]
