@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dashboard.domain.topic_kinds import kind_of, tool
 from dashboard.safety.readers import Readers
 from dashboard.store.tables import FINDING_TABLES
-from dashboard.topics.idle import COMMITS, METRICS, OFFSETS, judged
+from dashboard.topics.idle import COMMITS, METRICS, OFFSETS, IdleTopic, WantedBy
 
 _QUIET = timedelta(days=1)  # what was written to since then is no row
 _SCHEMA = pa.schema(
@@ -43,10 +43,8 @@ def idle_topics(
     own = {name: sums[name].filter(quiet) for name in ("wanted", "blockers", "held")}
     facts = _facts(own, who, incomplete, bytes_out)
     known = {row["topic"]: row for row in topics.filter(quiet).to_pylist()}
-    rows = [_row(ends[name], topic, facts) for name, topic in sorted(known.items())]
-    for row in rows:
-        row.update(judged(row, days, taken_at))
-    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+    rows = [_row(ends[name], topic, facts, taken_at) for name, topic in sorted(known.items())]
+    return pa.Table.from_pylist([asdict(row.judged(days)) for row in rows], schema=_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class _Facts:
     topic has readers (None: somebody can).
     """
 
-    guards: Mapping[str, Sequence[Mapping[str, Any]]]
+    guards: Mapping[str, Sequence[WantedBy]]
     groups: Mapping[str, Sequence[str]]
     commit: Mapping[str, datetime]
     out: Mapping[str, int | None]
@@ -97,7 +95,9 @@ def _is_quiet(taken_at: datetime) -> pc.Expression:
     return moved_at.is_null() | (moved_at <= then)
 
 
-def _row(ends: Mapping[str, Any], topic: Mapping[str, Any], facts: _Facts) -> dict[str, Any]:
+def _row(
+    ends: Mapping[str, Any], topic: Mapping[str, Any], facts: _Facts, taken_at: datetime
+) -> IdleTopic:
     name = topic["topic"]
     kind = kind_of(name, is_system=topic["is_system"], cleanup_policy=topic["cleanup_policy"])
     measured = not ends["unmeasured"]
@@ -105,39 +105,40 @@ def _row(ends: Mapping[str, Any], topic: Mapping[str, Any], facts: _Facts) -> di
     evidence = [OFFSETS] if not ends["unread"] else []
     evidence += [COMMITS] if facts.unknown is None else []
     known = [at for at in (ends["moved_at"], ends["known_since"]) if at is not None]
-    return {
-        "topic": name,
-        "topic_id": topic["topic_id"],
-        "kind": kind,
-        "tool": tool(name, kind),
-        "owner": topic["owner"],
-        "partitions": ends["partitions"],
-        "unread_partitions": ends["unread"],
-        "quiet_since": None if ends["never_known"] else max(known, default=None),
-        "known_since": None if ends["never_known"] else ends["known_since"],
-        "last_moved_at": ends["moved_at"],
-        "groups": len(facts.groups.get(name, ())),
-        "reading_groups": sorted(set(facts.reading.get(topic["topic_no"], ()))),
-        "share_groups": sorted(facts.share.get(topic["topic_no"], ())),
-        "last_commit_at": facts.commit.get(name),
-        "bytes_out_per_hour": out,
-        "records": ends["records"] if measured else None,
-        "size_bytes": ends["size_bytes"] if measured else None,
-        "evidence": evidence + ([METRICS] if out is not None else []),
-        "retention_ms": topic["retention_ms"],
-        "replay_window_ms": topic["replay_window_ms"],
-        "guards": facts.guards.get(name, ()),
-        "readers_unknown": facts.unknown,
-    }
+    return IdleTopic(
+        taken_at=taken_at,
+        topic=name,
+        topic_id=topic["topic_id"],
+        kind=kind,
+        tool=tool(name, kind),
+        owner=topic["owner"],
+        partitions=ends["partitions"],
+        unread_partitions=ends["unread"],
+        quiet_since=None if ends["never_known"] else max(known, default=None),
+        known_since=None if ends["never_known"] else ends["known_since"],
+        last_moved_at=ends["moved_at"],
+        groups=len(facts.groups.get(name, ())),
+        reading_groups=sorted(set(facts.reading.get(topic["topic_no"], ()))),
+        share_groups=sorted(facts.share.get(topic["topic_no"], ())),
+        last_commit_at=facts.commit.get(name),
+        bytes_out_per_hour=out,
+        records=ends["records"] if measured else None,
+        size_bytes=ends["size_bytes"] if measured else None,
+        evidence=evidence + ([METRICS] if out is not None else []),
+        retention_ms=topic["retention_ms"],
+        replay_window_ms=topic["replay_window_ms"],
+        guards=facts.guards.get(name, ()),
+        readers_unknown=facts.unknown,
+    )
 
 
-def _guards(found: pa.Table) -> dict[str, list[dict[str, Any]]]:
+def _guards(found: pa.Table) -> dict[str, list[WantedBy]]:
     """Per topic its guards in order, what is unread first by how much it is."""
     rows = found.to_pylist()
     rows.sort(key=lambda r: (r["name"], -(r["records"] or 0), r["group_id"] or ""))
-    guards: dict[str, list[dict[str, Any]]] = {}
+    guards: dict[str, list[WantedBy]] = {}
     for row in rows:
-        guards.setdefault(row.pop("topic"), []).append(row)
+        guards.setdefault(row.pop("topic"), []).append(WantedBy(**row))
     return guards
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from dashboard.estimate.expiring import kept
 from dashboard.store.tables import FINDING_TABLES
-from dashboard.topics.retention_fit import SHORTER, judged
+from dashboard.topics.retention_fit import SHORTER, RetentionFit
 
 _HOUR = 3_600_000
 _TIME = pa.timestamp("us", tz="UTC")
@@ -51,13 +52,16 @@ def retention_fit(
     rows = []
     for lag in sorted(lags, key=lambda row: str(row["topic"])):
         topic = named[lag["topic"]]
-        row = _row(lag, topic, sorted(guards.get(lag["topic"], ())), margin)
-        row["gone_groups"] = sorted(gone.get(lag["topic"], ()))
         held = sizes[lag["topic"]]
-        row["size_bytes"] = None if held["unmeasured"] else held["size_bytes"]
-        row |= judged(row, taken_at)
-        row |= _freed(row, topic, rates.get(lag["topic"]))
-        rows.append(row)
+        row = RetentionFit(
+            **_known(lag, topic),
+            taken_at=taken_at,
+            margin=margin,
+            guards=sorted(guards.get(lag["topic"], ())),
+            gone_groups=sorted(gone.get(lag["topic"], ())),
+            size_bytes=None if held["unmeasured"] else held["size_bytes"],
+        ).judged()
+        rows.append({**asdict(row), **_freed(row, topic, rates.get(lag["topic"]))})
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 
@@ -74,9 +78,7 @@ def _by_topic(table: pa.Table) -> dict[str, dict[str, Any]]:
     return {row["topic"]: row for row in table.to_pylist()}
 
 
-def _row(
-    lag: Mapping[str, Any], topic: Mapping[str, Any], guards: list[str], margin: float
-) -> dict[str, Any]:
+def _known(lag: Mapping[str, Any], topic: Mapping[str, Any]) -> dict[str, Any]:
     known = not lag["unknown"]
     return {
         **{name: topic[name] for name in ("topic", "topic_id", "owner", "retention_ms")},
@@ -87,24 +89,23 @@ def _row(
         "groups_since": lag["groups_since"] if known else None,
         "lag_low_ms": lag["lag_low_ms"],
         "lag_high_ms": lag["lag_high_ms"] if known else None,
-        "margin": margin,
-        "guards": guards,
     }
 
 
 def _freed(
-    row: Mapping[str, Any], topic: Mapping[str, Any], rate: Mapping[str, Any] | None
+    row: RetentionFit, topic: Mapping[str, Any], rate: Mapping[str, Any] | None
 ) -> dict[str, int | None]:
     """Bytes that leave under the shorter retention, on all replicas."""
     come = None if rate is None else rate["bytes_in_per_hour"]
-    size = row["size_bytes"]
-    if row["verdict"] != SHORTER or rate is None or come is None or size is None:
+    size = row.size_bytes
+    fits = row.fits_ms if row.verdict == SHORTER else None
+    if fits is None or rate is None or come is None or size is None:
         return dict.fromkeys(_FREED)
     segment = min(size, topic["segment_bytes"] * rate["replicas"])
     stays = kept(
         np.array([max(come, 0.0)]),
         np.array([rate["window_seconds"] / 3600]),
-        row["fits_ms"] / _HOUR,
+        fits / _HOUR,
         np.array([float(segment)]),
     )
     return {

@@ -39,7 +39,7 @@ class Target:
         """
         if self.name is not None:
             return self.name in (cluster.name, cluster.cluster_id)
-        return bool(cluster.connection().get("bootstrap_servers") == self.bootstrap_servers)
+        return bool(cluster.connection().bootstrap_servers == self.bootstrap_servers)
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
@@ -206,3 +206,14 @@ def open_journal(settings: Settings) -> Iterator[Journal]:
         yield journal
     finally:
         journal.close()
+
+
+def connection_of(args: argparse.Namespace) -> dict[str, str | None]:
+    """What the flags say about reaching the cluster: an address and a path, never a secret."""
+    found: dict[str, str | None] = {}
+    if args.bootstrap_server:
+        found["bootstrap_servers"] = args.bootstrap_server
+    if args.client_config:
+        read_client_config(args.client_config)
+        found["client_config"] = str(Path(args.client_config).resolve())
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
@@ -75,12 +74,7 @@ class LiveCluster:
     def __enter__(self) -> LiveCluster:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -203,7 +197,7 @@ class LiveCluster:
 
     def sizes(self) -> Sizes:
         """The log dirs and sizes of every alive broker, as columns."""
-        from dashboard.cluster.protocol.log_dir_columns import read_sizes
+        from dashboard.cluster.protocol.offset_columns import read_sizes
 
         return read_sizes(self._connection)
 

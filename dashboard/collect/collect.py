@@ -52,7 +52,7 @@ class Collected:
     inventories: tuple[Mapping[str, Any], ...] = ()
     removed: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The contract's object of `collect --json`."""
         return {
             "snapshot_id": self.snapshot_id,
@@ -340,9 +340,10 @@ def _note_errors(answers: Answers, configs: ConfigsAnswer, reading: _Reading) ->
     for log_dir in answers.sizes.log_dirs:
         if log_dir.error:
             reading.fail("log_dirs", f"broker {log_dir.broker_id} {log_dir.log_dir}", log_dir.error)
-    for broker in _metrics_json(answers):
-        if broker["error"]:
-            reading.fail("metrics", f"broker {broker['broker_id']}", broker["error"])
+    unread = answers.metrics.errors if answers.metrics else {}
+    for broker_id, why in sorted(unread.items()):
+        if why:
+            reading.fail("metrics", f"broker {broker_id}", why)
     for subject, error in sorted(configs.errors.items()):
         reading.fail("configs", subject, error)
     if answers.offsets is not None:
@@ -365,7 +366,7 @@ def _counted(errors: Names) -> Counter[str]:
     return Counter(error for error in errors.tolist() if error)
 
 
-def _broker_json(broker: Broker) -> dict[str, Any]:
+def _broker_json(broker: Broker) -> dict[str, object]:
     return {
         "broker_id": broker.broker_id,
         "reachable": broker.reachable,
@@ -373,7 +374,7 @@ def _broker_json(broker: Broker) -> dict[str, Any]:
     }
 
 
-def _metrics_json(answers: Answers) -> tuple[dict[str, Any], ...]:
+def _metrics_json(answers: Answers) -> tuple[dict[str, object], ...]:
     """`{broker_id, answered, error, missing}` of every broker whose metrics were asked for."""
     if answers.metrics is None:
         return ()

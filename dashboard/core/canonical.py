@@ -1,16 +1,20 @@
-"""Canonical JSON, its hash, and files sealed with it: one document, one text, one sha256."""
+"""Canonical JSON and its hash, and records as JSON has them: one document, one text, one sha256."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from datetime import datetime
+from typing import Any, TypeVar
 
-from dashboard.core.errors import LowwaterError
+from dashboard.core.clock import format_time
 
 _T = TypeVar("_T")
+
+_KEY = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
 Pairs = Callable[[list[tuple[str, Any]]], Any]
 
 
@@ -49,54 +53,43 @@ def seal(document: Mapping[str, Any]) -> tuple[str, str]:
     return found, f'{before},"sha256":"{found}",{after}'
 
 
-@dataclass(frozen=True, slots=True)
-class SealedKind(Generic[_T]):
-    """A kind of sealed file: how it is read and written, and what is said of one that is not.
+# Of a field: files of earlier releases have no such key, so its default is not written either.
+LATER = {"later": True}
 
-    `decode` and `encode` are of the document without `sha256`. `noun`: a plan, a file of verdicts;
-    `no_such` and `no_hash` begin what is said of a document that is none, or has no hash.
-    `invalid(where, what)` and `changed(where, actual, claimed)` make the errors.
-    """
 
-    version: int
-    noun: str
-    no_such: str
-    no_hash: str
-    decode: Callable[[dict[str, Any]], _T]
-    encode: Callable[[_T], dict[str, Any]]
-    invalid: Callable[[str, str], LowwaterError]
-    changed: Callable[[str, str, object], LowwaterError]
+def written(value: Any) -> Any:
+    """A record, and all that is in it, as JSON has it."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, Mapping):
+        return {str(key): written(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [written(item) for item in value]
+    found = ((field, getattr(value, field.name)) for field in fields(value))
+    return {f.name: written(v) for f, v in found if not f.metadata or v != _default(f)}
 
-    def parse(self, text: str, where: str) -> _T:
-        """Read, verify and decode the text of the file that `where` names.
 
-        Raises `invalid`, and `changed` where its sha256 is not its own.
-        """
-        document = self._document(text, where)
-        claimed = document.pop("sha256", None)
-        try:
-            actual = digest(document)
-        except ValueError as error:
-            raise self.invalid(where, f"{self.no_hash}: {error}") from error
-        if claimed != actual:
-            raise self.changed(where, actual, claimed)
-        try:
-            found = self.decode(document)
-        except (KeyError, TypeError, ValueError, AttributeError, LowwaterError) as error:
-            why = f"{self.no_such}: {type(error).__name__} {error}"
-            raise self.invalid(where, why) from error
-        # Unknown keys, other types or another spelling would be hashed but never acted on.
-        if self.encode(found) != document:
-            raise self.invalid(where, f"holds keys or values that no {self.noun} has")
-        return found
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
-    def _document(self, text: str, where: str) -> dict[str, Any]:
-        try:
-            document = parse_json(text)
-        except ValueError as error:
-            raise self.invalid(where, f"is not JSON: {error}") from error
-        version = document.get("version") if isinstance(document, dict) else None
-        if version != self.version or isinstance(version, bool | float):
-            raise self.invalid(where, f"is no {self.noun} of version {self.version}")
-        found: dict[str, Any] = document
-        return found
+
+def read(document: object, kind: type[_T]) -> _T:
+    """The record that a JSON document holds. Raises ValueError that gives the JSON path."""
+    import msgspec  # what only writes, and what runs beside Spark's tasks, does without
+
+    try:
+        return msgspec.convert(document, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ValueError(_said(str(error))) from error
+
+
+def _said(told: str) -> str:
+    """msgspec's message with the path first, down to a key that is missing or unknown."""
+    what, _, path = told.partition(" - at ")
+    where = path.strip("`") or "$"
+    found = _KEY.fullmatch(what)
+    if found is None:
+        return f"{where}: {what}"
+    return f"{where}.{found[2]} is {'missing' if found[1] == 'missing required' else 'unknown'}"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from dashboard.core import canonical
 from dashboard.demo.processes import started_at_ticks
 
 FILE_NAME = "demo.json"
@@ -51,9 +50,6 @@ class DemoState:
     leader_only_preview: bool = False
     children: Mapping[str, ProcessId] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def read(state_dir: Path) -> DemoState | None:
     """The demo that was started last and not ended in order; None without one.
@@ -61,11 +57,9 @@ def read(state_dir: Path) -> DemoState | None:
     A file that is not ours to understand counts as none: it is replaced by the next start.
     """
     try:
-        raw = json.loads((state_dir / FILE_NAME).read_text(encoding="utf-8"))
-        children = {name: ProcessId(**one) for name, one in raw.pop("children").items()}
-        supervisor = ProcessId(**raw.pop("supervisor"))
-        return DemoState(supervisor=supervisor, children=children, **raw)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raw = (state_dir / FILE_NAME).read_text(encoding="utf-8")
+        return canonical.read(canonical.parse_json(raw), DemoState)
+    except (OSError, ValueError):
         return None
 
 
@@ -74,7 +68,7 @@ def write(state_dir: Path, state: DemoState) -> None:
     state_dir.mkdir(parents=True, exist_ok=True)
     partial = state_dir / f"{FILE_NAME}.partial"
     try:
-        partial.write_text(json.dumps(state.to_json(), sort_keys=True), encoding="utf-8")
+        partial.write_text(canonical.canonical(canonical.written(state)), encoding="utf-8")
         partial.replace(state_dir / FILE_NAME)
     except OSError:
         partial.unlink(missing_ok=True)

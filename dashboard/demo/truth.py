@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 KEEPS_UP = -1  # a group that reads all there is, whatever comes in
 
@@ -73,7 +72,7 @@ class TopicTruth:
         """Whether DeleteRecords is allowed: `cleanup.policy` contains delete."""
         return "delete" in self.config.get("cleanup.policy", "delete").split(",")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "topic": self.name,
             "story": self.story,

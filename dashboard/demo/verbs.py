@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dashboard.core.errors import DemoError
 from dashboard.demo import load as loading
@@ -22,10 +22,35 @@ Say = Callable[[str], None]
 DOWN_TIMEOUT_SECONDS = 40.0
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """How much was written or created, by what it is."""
+
+    counts: Mapping[str, int]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`state` of the demo that runs; None: none does, and maybe a crash left something."""
+
+    state: DemoState | None
+    leftovers: bool = False
+    alive_brokers: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Whether a demo ran, and whether anything of one was cleared."""
+
+    stopped: bool
+    cleared: bool
+
+
 def up(
     settings: Settings,
     say: Say,
-    ready: Callable[[dict[str, Any]], None],
+    ready: Callable[[DemoState], None],
     *,
     port: int | None = None,
     data: str | None = None,
@@ -35,7 +60,7 @@ def up(
 ) -> None:
     """Runs the demo in the foreground until Ctrl-C (KeyboardInterrupt) or `down` (returns).
 
-    `ready` gets the running demo as a JSON object once the page answers. `leader_only_preview`
+    `ready` gets the running demo once the page answers. `leader_only_preview`
     chooses brokers that know DeleteRecords v3, compiled on first use. Raises DemoError when a
     demo runs already, the port is taken, or a part does not come up.
     """
@@ -52,7 +77,7 @@ def up(
     supervisor = Supervisor(
         settings,
         say,
-        lambda found: ready(_described(found)),
+        ready,
         port=port,
         data=data,
         parts=parts,
@@ -63,7 +88,7 @@ def up(
         raise KeyboardInterrupt
 
 
-def load(settings: Settings, say: Say, *, partitions: int | None = None) -> dict[str, Any]:
+def load(settings: Settings, say: Say, *, partitions: int | None = None) -> Loaded:
     """Writes the first load once more into a running demo, or creates many partitions.
 
     Raises DemoError when no demo runs or `partitions` is not above 0.
@@ -89,24 +114,24 @@ def load(settings: Settings, say: Say, *, partitions: int | None = None) -> dict
         say("writing the load once more")
         loading.create_topics(bootstrap, TOPICS)
         loaded = {"record_bytes": loading.produce_first_load(bootstrap, TOPICS, now_ms)}
-    return {**loaded, "seconds": round(time.monotonic() - began, 1)}
+    return Loaded(loaded, round(time.monotonic() - began, 1))
 
 
-def status(settings: Settings) -> dict[str, Any]:
-    """The demo as it is: `running`, phase, url, bootstrap, processes, and the known truth."""
+def status(settings: Settings) -> Status:
+    """The demo as it is."""
     found = state.read(settings.state_dir)
     if found is None or not found.supervisor.alive:
-        return {"running": False, "leftovers": found is not None}
-    return {"running": True, **_described(found), "alive_brokers": _alive(found.bootstrap)}
+        return Status(None, leftovers=found is not None)
+    return Status(found, alive_brokers=_alive(found.bootstrap))
 
 
-def down(settings: Settings, say: Say) -> dict[str, Any]:
+def down(settings: Settings, say: Say) -> Ended:
     """Ends a running demo, or clears what a crashed one left; says which."""
     found = state.read(settings.state_dir)
     if found is None:
-        return {"stopped": False, "cleared": False}
+        return Ended(stopped=False, cleared=False)
     if not found.supervisor.alive:
-        return {"stopped": False, "cleared": clear_leftovers(settings.state_dir)}
+        return Ended(stopped=False, cleared=clear_leftovers(settings.state_dir))
     pid, started = found.supervisor.pid, found.supervisor.started
     say(f"ending the demo of process {pid}")
     os.kill(pid, signal.SIGTERM)
@@ -115,7 +140,7 @@ def down(settings: Settings, say: Say) -> dict[str, Any]:
         wait_gone(pid, started, DOWN_TIMEOUT_SECONDS)
     state.clear(found.room)
     state.remove(settings.state_dir, found.room)
-    return {"stopped": True, "cleared": True}
+    return Ended(stopped=True, cleared=True)
 
 
 def _running(settings: Settings) -> DemoState:
@@ -125,7 +150,8 @@ def _running(settings: Settings) -> DemoState:
     return found
 
 
-def _described(found: DemoState) -> dict[str, Any]:
+def described(found: DemoState) -> dict[str, object]:
+    """A running demo as JSON has it: processes, places and the known truth."""
     return {
         "pid": found.supervisor.pid,
         "phase": found.phase,

@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from dashboard.core.errors import SettingsError
 from dashboard.core.java import find_java
 from dashboard.core.network_folders import network_type
+from dashboard.domain import rights
+from dashboard.domain.model import GroupListing, LogDirsAnswer, TopicState
+from dashboard.domain.rights import Feature, Right
 from dashboard.purge.journal.journal_head import HeadFile, journal_in
 from dashboard.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from dashboard.cluster.configs import ConfigsAnswer
+    from dashboard.domain.model import Authorized
 
 # Below this a snapshot of a large cluster, or Spark's shuffle, may not fit.
 LEAST_FREE_BYTES = 1024**3
@@ -175,3 +183,185 @@ def nearest_existing(path: Path) -> Path:
     """The path itself, or its nearest parent that exists."""
     whole = path.absolute()
     return next(folder for folder in (whole, *whole.parents) if folder.exists())
+
+
+# Which rights of the table this principal has, as far as the cluster tells without a change.
+
+# Named to the brokers only to hear whether a right reaches names that nobody has yet.
+PROBE = "lowwater-doctor-asks-for-its-rights"
+# Of more names than this the first ones tell enough.
+MOST_NAMES = 2000
+_HIDDEN = "TOPIC_AUTHORIZATION_FAILED"
+
+
+class Live(Protocol):
+    """What is asked of `dashboard.cluster.live.LiveCluster`."""
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]: ...
+    def log_dirs(self) -> LogDirsAnswer: ...
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing: ...
+    def alive_brokers(self) -> tuple[int, ...]: ...
+    def configs_answer(self, topics: Iterable[str], brokers: Iterable[int]) -> ConfigsAnswer: ...
+    def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One right: held, or not, or None where nobody tells.
+
+    `missing_on` are the topics or groups without it, of `asked` ones. A right that is for all
+    names is held when none lacks it; one for chosen names when one of them has it.
+    """
+
+    right: Right
+    granted: bool | None
+    missing_on: tuple[str, ...] = ()
+    asked: int = 0
+
+    @property
+    def said(self) -> str:
+        """Where it is held or missing, in words."""
+        if self.granted is None:
+            return "the cluster does not tell"
+        if not self.asked:
+            return "held" if self.granted else "missing"
+        noun = self.right.resource.lower() + ("" if self.asked == 1 else "s")
+        if not self.missing_on:
+            return f"held on {self.asked} {noun}"
+        if self.granted:
+            return f"held on {self.asked - len(self.missing_on)} of {self.asked} {noun}"
+        named = f", among them {self.missing_on[0]}"
+        return f"missing on {len(self.missing_on)} of {self.asked} {noun}{named}"
+
+
+def held_rights(live: Live) -> tuple[Held, ...]:
+    """Every right of the table, in its order. Raises ClusterError when no broker answers."""
+    visible = sorted(n for n, t in live.topics(None).items() if not t.error and not t.is_internal)
+    groups = [g.group_id for g in live.groups((), with_offsets=False).groups][:MOST_NAMES]
+    hidden = _hidden(live, visible)
+    asked = live.authorized([*visible[:MOST_NAMES], PROBE], [*groups, PROBE])
+    found = [_held(right, asked, hidden, visible) for right in rights.RIGHTS]
+    return tuple(_by_configs(live, h) if h.granted is not True else h for h in found)
+
+
+def lost_features(held: Sequence[Held]) -> list[tuple[Feature, tuple[Held, ...]]]:
+    """Features that lack a right, with what they lack."""
+    lacking = {h.right: h for h in held if h.granted is False}
+    found = [(f, tuple(lacking[r] for r in f.needs if r in lacking)) for f in rights.FEATURES]
+    return [(feature, lacks) for feature, lacks in found if lacks]
+
+
+def rights_check(held: Sequence[Held], principal: str = rights.ANYBODY) -> Check:
+    """Fails where a right to look is missing: those of an operator are a choice."""
+    lacking = [h for h in held if h.granted is False]
+    to_see = [h for h in lacking if h.right.role == rights.DASHBOARD]
+    if to_see:
+        return Check(
+            "rights",
+            False,
+            "; ".join(f"{h.right.name}: {h.said}" for h in to_see),
+            "; ".join(h.right.lost for h in to_see),
+            "; ".join(rights.command(h.right, principal) for h in to_see),
+        )
+    if lacking:
+        named = ", ".join(h.right.name for h in lacking)
+        return Check("rights", True, f"all that the dashboard needs; not an operator's: {named}")
+    unknown = [h.right.name for h in held if h.granted is None]
+    if unknown:
+        return Check("rights", None, f"the cluster does not tell of {', '.join(unknown)}")
+    return Check("rights", True, "all that an operator needs")
+
+
+def to_json(held: Sequence[Held] | None, principal: str = rights.ANYBODY) -> dict[str, object]:
+    """`rights` and `features` of `doctor --json`; without a cluster `granted` is null."""
+    known = held or [Held(right, None) for right in rights.RIGHTS]
+    lost = dict(lost_features(known))
+    return {
+        "principal": None if principal == rights.ANYBODY else principal,
+        "rights": [_right_json(h, principal) for h in known],
+        "features": [
+            {
+                "feature": feature.name,
+                "needs": [right.name for right in feature.needs],
+                "lacks": [h.right.name for h in lost.get(feature, ())],
+                "without": feature.without,
+            }
+            for feature in rights.FEATURES
+        ],
+    }
+
+
+def _right_json(held: Held, principal: str) -> dict[str, object]:
+    right = held.right
+    return {
+        "operation": right.operation,
+        "resource": right.resource,
+        "pattern": right.pattern or None,
+        "role": right.role,
+        "allows": right.allows,
+        "lost": right.lost,
+        "granted": held.granted,
+        "missing_on": list(held.missing_on),
+        "command": rights.command(right, principal),
+    }
+
+
+def _hidden(live: Live, visible: Sequence[str]) -> list[str] | None:
+    """Topics that log dirs show and the cluster hides; None where log dirs tell nothing.
+
+    The offsets topic is asked for by its name: where it is hidden no list of groups counts.
+    """
+    there = {r.topic for r in live.log_dirs().replicas}
+    unknown = [rights.OFFSETS_TOPIC, *sorted(there - {*visible, rights.OFFSETS_TOPIC})]
+    states = live.topics(unknown[:MOST_NAMES])
+    hidden = [name for name in unknown if name in states and states[name].error == _HIDDEN]
+    return sorted(hidden) if hidden or there else None
+
+
+def _held(
+    right: Right, asked: Authorized, hidden: Sequence[str] | None, visible: Sequence[str]
+) -> Held:
+    if right.resource == "Cluster":
+        told = asked.cluster
+        return Held(right, None if told is None else right.operation in told)
+    if right is rights.DESCRIBE_TOPIC:
+        return _seen(right, asked, hidden, visible)
+    found = asked.topics if right.resource == "Topic" else asked.groups
+    known = {n: ops for n, ops in found.items() if ops is not None and n != PROBE}
+    if not known:
+        ops = found.get(PROBE)
+        return Held(right, None if ops is None else right.operation in ops)
+    missing = tuple(sorted(n for n, ops in known.items() if right.operation not in ops))
+    held = not missing if right.pattern else len(missing) < len(known)
+    return Held(right, held, missing, len(known))
+
+
+def _seen(
+    right: Right, asked: Authorized, hidden: Sequence[str] | None, visible: Sequence[str]
+) -> Held:
+    """A topic without it does not show: log dirs name it, else a name that nobody has is asked."""
+    if hidden:
+        return Held(right, False, tuple(hidden), len(hidden) + len(visible))
+    if asked.topics.get(PROBE) != frozenset():
+        return Held(right, True, (), len(visible))
+    if not visible:
+        return Held(right, False)
+    # Not for every name: whether one is hidden, only log dirs tell.
+    return Held(right, None if hidden is None else True, (), len(visible))
+
+
+def _by_configs(live: Live, held: Held) -> Held:
+    """DescribeConfigs is told of by brokers to those alone who may describe: else it is tried."""
+    if held.right is rights.CONFIGS_CLUSTER:
+        brokers = live.alive_brokers()[:1]
+        answer, subjects = live.configs_answer((), brokers), [f"broker {b}" for b in brokers]
+    elif held.right is rights.CONFIGS_TOPIC and not held.asked:
+        answer, subjects = live.configs_answer([PROBE], ()), [f"topic {PROBE}"]
+    else:
+        return held
+    errors = [answer.errors.get(subject) for subject in subjects]
+    if any(error and error.endswith("_AUTHORIZATION_FAILED") for error in errors):
+        return Held(held.right, False)
+    # A topic that is not there is told so to whoever might read its configs.
+    known = errors and all(e in (None, "UNKNOWN_TOPIC_OR_PARTITION") for e in errors)
+    return Held(held.right, True if known else None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import StoreError
@@ -33,7 +32,7 @@ class Age:
             return f"By a snapshot {_spanned(-age)} ahead of this host's clock"
         return f"By the snapshot of {_spanned(age)} ago"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Keys of every answer that is told from findings; `unusable` null: they tell of now."""
         return {
             "taken_at": self.taken_at,

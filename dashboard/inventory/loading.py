@@ -4,18 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dashboard.core.canonical import parse_json
-from dashboard.core.clock import parse_time
-from dashboard.core.errors import InventoryError, UsageError
+from dashboard.core.canonical import parse_json, read, written
+from dashboard.core.errors import InventoryError
 from dashboard.domain.model import LogDir
 from dashboard.store.tables import SNAPSHOT_TABLES
+
+
+@dataclass(slots=True)
+class LogDirTotals:
+    """What one log dir holds; bytes as in `Segment`."""
+
+    log_dir: str
+    directory_id: str | None = None
+    folders: int = 0
+    segments: int = 0
+    log_bytes: int = 0
+    index_bytes: int = 0
+    allocated_bytes: int = 0
+    checkpoints: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that is there and was not counted."""
+
+    log_dir: str | None
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """An inventory file's footer: whose disk, seen when and how, totals per log dir, gaps."""
+
+    schema_version: tuple[int, int]
+    broker_id: int
+    cluster_id: str
+    scanned_at: datetime | None
+    newest_from: str
+    segments: int
+    checkpoints: int
+    log_dirs: tuple[LogDirTotals, ...]
+    gaps: tuple[Gap, ...]
+    gaps_total: int
+
+    def check(self) -> None:
+        """Raises ValueError for what no scan writes: the file came from another machine."""
+        gaps, total = len(self.gaps), self.gaps_total
+        right = {
+            "broker_id": 0 <= self.broker_id < 2**31,
+            "cluster_id": bool(self.cluster_id),
+            "scanned_at": self.scanned_at is not None and self.scanned_at.tzinfo is not None,
+            "gaps_total": total >= gaps and (total == 0 or gaps > 0),
+        }
+        for name, is_right in right.items():
+            if not is_right:
+                raise ValueError(f"its {name} is {getattr(self, name)!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +76,18 @@ class Inventory:
     broker_id: int
     cluster_id: str
     scanned_at: datetime
-    summary: dict[str, Any]
+    summary: Summary
     tables: dict[str, pa.Table]
 
-    def to_json(self, now: datetime) -> dict[str, Any]:
+    def to_json(self, now: datetime) -> dict[str, object]:
         """What a snapshot says of it: whose, how old, what it holds and what it lacks."""
         kept = ("scanned_at", "newest_from", "segments", "checkpoints", "gaps_total", "gaps")
         return {
             "broker_id": self.broker_id,
             "file": self.path,
             "age_seconds": round((now - self.scanned_at).total_seconds(), 3),
-            **{name: self.summary[name] for name in kept},
-            "log_dirs": [found["log_dir"] for found in self.summary["log_dirs"]],
+            **{name: written(getattr(self.summary, name)) for name in kept},
+            "log_dirs": [found.log_dir for found in self.summary.log_dirs],
         }
 
 
@@ -79,46 +129,23 @@ def load(path: str) -> Inventory:
     """One file. Raises InventoryError INVENTORY_UNREADABLE, or INVENTORY_TOO_NEW."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            summary = parse_json((file.metadata.metadata or {})[META_KEY])
-            major, minor = summary["schema_version"]
+            footer = parse_json((file.metadata.metadata or {})[META_KEY])
+            major, minor = footer["schema_version"]
             if major > SCHEMA_VERSION[0]:  # a newer major may have moved everything else
                 raise _too_new(path, f"{major}.{minor}")
             rows = file.read()
-        inventory = Inventory(
-            path,
-            summary["broker_id"],
-            summary["cluster_id"],
-            parse_time(str(summary["scanned_at"])),
-            summary,
-            {table: _only(rows, table) for table in TABLES},
-        )
-        inventory.to_json(inventory.scanned_at)  # every key that a snapshot will ask for is there
-        _check(summary)
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, UsageError) as error:
+        summary = read(footer, Summary)
+        summary.check()
+        tables = {table: _only(rows, table) for table in TABLES}
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise InventoryError(
             f"{path} is no inventory that can be read: {reason[:200]}",
             "Make it with: lowwater inventory scan (or read) --out FILE.",
             code="INVENTORY_UNREADABLE",
         ) from error
-    return inventory
-
-
-def _check(summary: dict[str, Any]) -> None:
-    """Raises ValueError for what no scan writes: the file came from another machine."""
-    gaps, total = summary["gaps"], summary["gaps_total"]
-    paths = [found["log_dir"] for found in summary["log_dirs"]]
-    told = [gap[name] for gap in gaps for name in ("path", "reason")]
-    right = {
-        "broker_id": type(summary["broker_id"]) is int and 0 <= summary["broker_id"] < 2**31,
-        "cluster_id": isinstance(summary["cluster_id"], str) and bool(summary["cluster_id"]),
-        "log_dirs": all(isinstance(path, str) for path in paths),
-        "gaps": all(isinstance(text, str) for text in told),
-        "gaps_total": type(total) is int and total >= len(gaps) and (total == 0 or bool(gaps)),
-    }
-    for name, is_right in right.items():
-        if not is_right:
-            raise ValueError(f"its {name} is {summary[name]!r}")
+    seen_at = summary.scanned_at or datetime.min.replace(tzinfo=UTC)
+    return Inventory(path, summary.broker_id, summary.cluster_id, seen_at, summary, tables)
 
 
 def check_cluster(inventories: Sequence[Inventory], cluster_id: str) -> None:
@@ -158,14 +185,14 @@ def shortfalls(
     """What each inventory lacks, as object and reason; `log_dirs` are those the brokers told."""
     for inventory in inventories:
         summary, broker = inventory.summary, f"broker {inventory.broker_id}"
-        if summary["gaps_total"]:
-            first = summary["gaps"][0]
-            where = "/".join(part for part in (first["log_dir"], first["path"]) if part)
-            yield broker, f"gaps: {summary['gaps_total']}; the first: {where}: {first['reason']}"
+        if summary.gaps_total:
+            first = summary.gaps[0]
+            where = "/".join(part for part in (first.log_dir, first.path) if part)
+            yield broker, f"gaps: {summary.gaps_total}; the first: {where}: {first.reason}"
         told = {found.log_dir for found in log_dirs if found.broker_id == inventory.broker_id}
-        for found in summary["log_dirs"] if told else ():
-            if found["log_dir"] not in told:
-                yield broker, f"it has no log dir {found['log_dir']}, but {', '.join(sorted(told))}"
+        for found in summary.log_dirs if told else ():
+            if found.log_dir not in told:
+                yield broker, f"it has no log dir {found.log_dir}, but {', '.join(sorted(told))}"
 
 
 def _only(rows: pa.Table, table: str) -> pa.Table:

@@ -6,19 +6,26 @@ import json
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dashboard.core.clock import format_time
+from dashboard.core.canonical import written
 from dashboard.core.errors import InventoryError
 from dashboard.inventory.contents import Meta
-from dashboard.inventory.loading import CHECKPOINT, META_KEY, SCHEMA, SCHEMA_VERSION, SEGMENT
+from dashboard.inventory.loading import (
+    CHECKPOINT,
+    META_KEY,
+    SCHEMA,
+    SCHEMA_VERSION,
+    SEGMENT,
+    Gap,
+    LogDirTotals,
+    Summary,
+)
 from dashboard.inventory.names import Folder
 from dashboard.inventory.segments import Segment
 
@@ -30,24 +37,6 @@ SPECIAL = "neither a file nor a folder: not counted"
 
 _BATCH = 50_000
 _GAPS_KEPT = 100
-
-
-@dataclass(slots=True)
-class LogDirTotals:
-    """What one log dir holds; bytes as in `Segment`."""
-
-    log_dir: str
-    directory_id: str | None = None
-    folders: int = 0
-    segments: int = 0
-    log_bytes: int = 0
-    index_bytes: int = 0
-    allocated_bytes: int = 0
-    checkpoints: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Recorder:
@@ -65,7 +54,7 @@ class Recorder:
         self.scanned_at: datetime | None = None
         self.cluster_id: str | None = None
         self.totals = {log_dir: LogDirTotals(log_dir) for log_dir in log_dirs}
-        self.gaps: list[dict[str, str | None]] = []
+        self.gaps: list[Gap] = []
         self.gaps_total = 0
         self._rows: dict[str, list[tuple[Any, ...]]] = {SEGMENT: [], CHECKPOINT: []}
         self._temporary = Path(f"{path}.{secrets.token_hex(4)}.tmp")
@@ -80,12 +69,7 @@ class Recorder:
     def __enter__(self) -> Recorder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
         with suppress(OSError):
@@ -136,9 +120,9 @@ class Recorder:
         """Something that is there and was not counted. The first hundred are kept, all counted."""
         self.gaps_total += 1
         if len(self.gaps) < _GAPS_KEPT:
-            self.gaps.append({"log_dir": log_dir, "path": _shown(path), "reason": reason})
+            self.gaps.append(Gap(log_dir, _shown(path), reason))
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Summary:
         """Write the rest and the footer, and let the file appear. Returns what the footer says."""
         if self.cluster_id is None:
             raise InventoryError(
@@ -148,9 +132,9 @@ class Recorder:
             )
         for record in self._rows:
             self._flush(record, 1)
-        summary = self.summary()
+        summary = self.summary(self.cluster_id)
         try:
-            self._writer.add_key_value_metadata({META_KEY: json.dumps(summary)})
+            self._writer.add_key_value_metadata({META_KEY: json.dumps(written(summary))})
             self._writer.close()
             self._file.close()
             self._temporary.replace(self.path)
@@ -158,21 +142,21 @@ class Recorder:
             raise self._unwritable(error) from error
         return summary
 
-    def summary(self) -> dict[str, Any]:
-        """The footer: whose disk, seen when and how, totals per log dir, gaps."""
-        totals = [found.to_json() for found in self.totals.values()]
-        return {
-            "schema_version": list(SCHEMA_VERSION),
-            "broker_id": self.broker_id,
-            "cluster_id": self.cluster_id,
-            "scanned_at": format_time(self.scanned_at) if self.scanned_at else None,
-            "newest_from": self.newest_from,
-            "segments": sum(found["segments"] for found in totals),
-            "checkpoints": sum(found["checkpoints"] for found in totals),
-            "log_dirs": totals,
-            "gaps": self.gaps,
-            "gaps_total": self.gaps_total,
-        }
+    def summary(self, cluster_id: str) -> Summary:
+        """What the footer says."""
+        totals = tuple(self.totals.values())
+        return Summary(
+            schema_version=SCHEMA_VERSION,
+            broker_id=self.broker_id,
+            cluster_id=cluster_id,
+            scanned_at=self.scanned_at,
+            newest_from=self.newest_from,
+            segments=sum(found.segments for found in totals),
+            checkpoints=sum(found.checkpoints for found in totals),
+            log_dirs=totals,
+            gaps=tuple(self.gaps),
+            gaps_total=self.gaps_total,
+        )
 
     def _flush(self, record: str, at_least: int) -> None:
         rows = self._rows[record]

@@ -62,7 +62,7 @@ def scan(log_dirs: Sequence[str], recorder: Recorder, *, now: Callable[[], datet
             os.close(root)
     if not seen:
         raise LogDirError(
-            "; ".join(f"{gap['log_dir']}: {gap['reason']}" for gap in recorder.gaps),
+            "; ".join(f"{gap.log_dir}: {gap.reason}" for gap in recorder.gaps),
             "Run it on the broker's host, as a user who may read its log dirs.",
             code="LOG_DIR_UNREADABLE",
         )

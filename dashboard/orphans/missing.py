@@ -10,6 +10,7 @@ from typing import Any
 from dashboard.core.words import binary
 from dashboard.inventory.command import shell_line
 from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
+from dashboard.store.snapshots import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,14 @@ VERDICTS_FILE = "verdicts.json"
 NEVER_SWEPT = (TWO_LOG_DIRS, CHECKPOINT_ENTRY)
 
 
-def sweep_line(log_dirs: Sequence[str], connection: Mapping[str, Any]) -> str:
+def sweep_line(log_dirs: Sequence[str], connection: Connection) -> str:
     """What tells, and with `--apply` does; `connection` is `ClusterStore.connection`.
 
     `--client-config` stands in it where the cluster was reached with one: its path is this
     machine's, the host needs a file of its own there.
     """
     words = ["lowwater", "orphans", "sweep", "--log-dirs", ",".join(log_dirs)]
-    words += ["--bootstrap-server", str(connection.get("bootstrap_servers") or "HOST:PORT")]
-    if connection.get("client_config"):
-        words += ["--client-config", str(connection["client_config"])]
+    words += ["--bootstrap-server", str(connection.bootstrap_servers or "HOST:PORT")]
+    if connection.client_config:
+        words += ["--client-config", connection.client_config]
     return shlex.join([*words, "--verdicts", VERDICTS_FILE])

@@ -6,15 +6,16 @@ sweep reads. It permits nothing by itself; a sweep checks each folder again, liv
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from dashboard.core.canonical import SealedKind, seal
-from dashboard.core.clock import format_time, parse_time
+from msgspec import Meta
+
+from dashboard.core.canonical import LATER, seal
+from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError, VerdictsError
+from dashboard.core.sealed import Count, Moment, SealedKind, Text
 from dashboard.safety.orphan_words import (
     CHECKPOINT_ENTRY,
     KINDS,
@@ -30,15 +31,12 @@ if TYPE_CHECKING:
     from dashboard.store.snapshot_files import Manifest
     from dashboard.store.snapshots import ClusterStore
 
-FORMAT_VERSION = 1
 VALID_FOR = timedelta(hours=24)
 
 # One name inside a log dir: never `.`, `..`, a path, or a character that Kafka does not use.
-_DIRECTORY = re.compile(r"(?!\.\.?$)[A-Za-z0-9._+-]{1,255}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
-_ROW_TIMES = ("newest_at", "check_at", "scanned_at")
-_TIMES = ("taken_at", "created_at", "expires_at")
+Directory = Annotated[str, Meta(pattern=r"\A(?!\.\.?\Z)[A-Za-z0-9._+-]{1,255}\Z")]
+LogDirPath = Annotated[str, Meta(pattern=r"\A/[^\x00-\x1f\x7f]*\Z")]
+TopicId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +51,40 @@ class Verdict:
     snapshot; None in files of earlier releases.
     """
 
-    broker_id: int
-    log_dir: str
-    directory: str | None
-    topic: str
-    partition: int
-    topic_id: str | None
+    broker_id: Count
+    log_dir: LogDirPath
+    directory: Directory | None
+    topic: Text
+    partition: Count
+    topic_id: TopicId | None
     kind: str
-    size_bytes: int | None
-    allocated_bytes: int | None
-    newest_at: datetime | None
+    size_bytes: Count | None
+    allocated_bytes: Count | None
+    newest_at: Moment | None
     verdict: str
-    reason: str
-    check_at: datetime | None
-    log_end_offset: int | None = None
-    scanned_at: datetime | None = None
+    reason: Text
+    check_at: Moment | None
+    log_end_offset: Count | None = None
+    scanned_at: Moment | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
     """All orphans of one analysis; `taken_at` is its snapshot's time."""
 
-    cluster_id: str
-    cluster_name: str
-    analysis_id: str
-    snapshot_id: str
-    taken_at: datetime
-    created_at: datetime
-    expires_at: datetime
+    cluster_id: Text
+    cluster_name: Text
+    analysis_id: Text
+    snapshot_id: Text
+    taken_at: Moment
+    created_at: Moment
+    expires_at: Moment
     rows: tuple[Verdict, ...]
 
     @property
     def sha256(self) -> str:
         """Hex sha256 of the canonical JSON without its own `sha256` key."""
-        return seal(_encode(self))[0]
+        return seal(_KIND.document(self))[0]
 
     def removable(self, broker_id: int) -> tuple[Verdict, ...]:
         """The orphans of one broker that may go."""
@@ -118,7 +116,7 @@ def of_table(
 
 def write(found: Verdicts) -> str:
     """The file's text."""
-    return seal(_encode(found))[1]
+    return seal(_KIND.document(found))[1]
 
 
 def parse(text: str, where: str, *, now: datetime) -> Verdicts:
@@ -139,69 +137,19 @@ def parse(text: str, where: str, *, now: datetime) -> Verdicts:
     return found
 
 
-def _encode(found: Verdicts) -> dict[str, Any]:
-    """The document without `sha256`."""
-    rows = [_encode_row(row) for row in found.rows]
-    plain = {name: getattr(found, name) for name in _PLAIN}
-    times = {name: format_time(getattr(found, name)) for name in _TIMES}
-    return {"version": FORMAT_VERSION, **plain, **times, "rows": rows}
-
-
-_PLAIN = ("cluster_id", "cluster_name", "analysis_id", "snapshot_id")
-
-
-def _encode_row(row: Verdict) -> dict[str, Any]:
-    values = asdict(row)
-    for name in _ROW_TIMES:
-        values[name] = None if values[name] is None else format_time(values[name])
-    if values["scanned_at"] is None:  # as in files of earlier releases
-        del values["scanned_at"]
-    return values
-
-
-def _decode(document: Mapping[str, Any]) -> Verdicts:
-    rows = tuple(_decode_row(row) for row in document["rows"])
-    folders = [(r.broker_id, r.log_dir, r.directory) for r in rows if r.directory is not None]
+def _check(found: Verdicts) -> None:
+    folders = [(r.broker_id, r.log_dir, r.directory) for r in found.rows if r.directory is not None]
     if len(set(folders)) != len(folders):
         raise ValueError("a folder stands in it twice")
-    values: dict[str, Any] = {name: _text(document[name], name) for name in _PLAIN}
-    values |= {name: parse_time(_text(document[name], name)) for name in _TIMES}
-    found = Verdicts(**values, rows=rows)
     if found.expires_at - found.created_at > VALID_FOR:
         raise ValueError("expires_at is over a day after created_at")
-    return found
+    for row in found.rows:
+        _check_row(row)
 
 
-def _decode_row(row: Mapping[str, Any]) -> Verdict:
-    found = Verdict(
-        **{
-            **row,
-            **{n: parse_time(_text(at, n)) for n in _ROW_TIMES if (at := row.get(n)) is not None},
-        }
-    )
-    for name in ("broker_id", "partition"):
-        _number(getattr(found, name), name)
-    for name in ("size_bytes", "allocated_bytes", "log_end_offset"):
-        if getattr(found, name) is not None:
-            _number(getattr(found, name), name)
-    _check_names(found)
-    _check_verdict(found)
-    return found
-
-
-def _check_names(row: Verdict) -> None:
-    log_dir = _text(row.log_dir, "log_dir")
-    if not log_dir.startswith("/") or ".." in log_dir.split("/") or _CONTROL.search(log_dir):
-        raise ValueError(f"log_dir is {log_dir!r}")
-    if row.directory is not None and not _DIRECTORY.fullmatch(_text(row.directory, "directory")):
-        raise ValueError(f"directory is {row.directory!r}")
-    if row.topic_id is not None and not _TOPIC_ID.fullmatch(_text(row.topic_id, "topic_id")):
-        raise ValueError(f"topic_id is {row.topic_id!r}")
-    _text(row.topic, "topic")
-    _text(row.reason, "reason")
-
-
-def _check_verdict(row: Verdict) -> None:
+def _check_row(row: Verdict) -> None:
+    if ".." in row.log_dir.split("/"):
+        raise ValueError(f"log_dir is {row.log_dir!r}")
     if row.kind not in KINDS or row.verdict not in VERDICTS:
         raise ValueError(f"{row.kind} {row.verdict} is no verdict")
     if (row.verdict == SCHEDULED) != (row.check_at is not None):
@@ -211,17 +159,6 @@ def _check_verdict(row: Verdict) -> None:
         raise ValueError("a checkpoint entry is no folder")
     if row.verdict == REMOVABLE and None in facts:
         raise ValueError("a removable folder needs directory, topic_id, newest_at and bytes")
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(f"{name} is {value!r}")
-    return value
-
-
-def _number(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise TypeError(f"{name} is {value!r}")
 
 
 def _invalid(where: str, what: str) -> VerdictsError:
@@ -236,13 +173,4 @@ def _changed(where: str, actual: str, claimed: object) -> RefusedError:
     )
 
 
-_KIND = SealedKind(
-    version=FORMAT_VERSION,
-    noun="file of verdicts",
-    no_such="is no file of verdicts",
-    no_hash="cannot be hashed",
-    decode=_decode,
-    encode=_encode,
-    invalid=_invalid,
-    changed=_changed,
-)
+_KIND = SealedKind(Verdicts, "file of verdicts", _invalid, _changed, _check)

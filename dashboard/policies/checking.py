@@ -44,7 +44,17 @@ class Checked:
         states = {outcome.state for outcome in self.outcomes}
         return "refused" in states and "ran" not in states
 
-    def to_json(self, cluster_name: str) -> dict[str, Any]:
+    @property
+    def topics(self) -> int:
+        """How many it is for."""
+        return len({topic for a in self.applications for topic in a.topics})
+
+    @property
+    def partitions(self) -> int:
+        """How many it is for."""
+        return sum(len(a.partitions) for a in self.applications)
+
+    def to_json(self, cluster_name: str) -> dict[str, object]:
         """As `policies check --json` has it."""
         policy = self.policy
         return {
@@ -58,8 +68,8 @@ class Checked:
             "mode": policy.mode,
             "min_purge_interval_ms": round(policy.min_purge_interval.total_seconds() * 1000),
             "held_by": self.held_by,
-            "topics": len({t for a in self.applications for t in a.topics}),
-            "partitions": sum(len(a.partitions) for a in self.applications),
+            "topics": self.topics,
+            "partitions": self.partitions,
             "applications": [
                 {
                     **outcome.to_json(),

@@ -1,15 +1,17 @@
-"""What triggers and alerts are judged by: tables of the newest analysis, and by what clock."""
+"""What triggers and alerts are judged by: rows of the newest analysis, and by what clock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
+from dashboard.core.arrow import records
 from dashboard.history.findings_age import clock_of
+from dashboard.store.finding_rows import DiskRow, GrowthRow, OrphanRow
 from dashboard.store.snapshots import ClusterStore
 
-Rows = list[dict[str, Any]]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +21,27 @@ class Newest:
     `clock` as `clock_of` has it. Rows tell when the snapshot was taken.
     """
 
-    tables: Mapping[str, Rows] = field(default_factory=dict)
+    disks: Sequence[DiskRow] = ()
+    growth: Sequence[GrowthRow] = ()
+    orphans: Sequence[OrphanRow] = ()
     clock: str = ""
-
-    def rows(self, name: str) -> Rows:
-        """The rows of a table that was read."""
-        return self.tables.get(name, [])
 
 
 def newest(store: ClusterStore) -> Newest:
-    """Its `disks` and `growth`. Raises StoreError."""
+    """`disks` and `growth` of the newest analysis. Raises StoreError."""
     analysis = store.latest("findings")
     return Newest() if analysis is None else read(store, analysis, ("disks", "growth"))
 
 
 def read(store: ClusterStore, analysis: str, names: Sequence[str]) -> Newest:
     """These tables of an analysis. Raises StoreError."""
-    tables = {name: store.read("findings", analysis, name).to_pylist() for name in names}
-    return Newest(tables, clock_of(store, store.manifest("findings", analysis)))
+
+    def table(name: str, kind: type[_T]) -> list[_T]:
+        return records(store.read("findings", analysis, name), kind) if name in names else []
+
+    return Newest(
+        table("disks", DiskRow),
+        table("growth", GrowthRow),
+        table("orphans", OrphanRow),
+        clock_of(store, store.manifest("findings", analysis)),
+    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dashboard.core.words import binary
 from dashboard.history.findings_age import unusable
 from dashboard.policies.findings import Newest
 from dashboard.settings.policies.policy import Policy
+from dashboard.store.finding_rows import DiskRow, GrowthRow
 
 
 class Triggered(NamedTuple):
@@ -27,40 +28,37 @@ def triggered(policy: Policy, found: Newest, *, now: datetime, every: timedelta)
     trigger = policy.trigger
     if trigger.kind == "always":
         return Triggered(True, "always")
-    table = "disks" if trigger.kind == "disk-above" else "growth"
-    rows = found.rows(table)
+    by_disk = trigger.kind == "disk-above"
+    table = "disks" if by_disk else "growth"
+    rows: Sequence[DiskRow | GrowthRow] = found.disks if by_disk else found.growth
     if not rows:
         why = f"no findings about {table}: run `lowwater watch`, or collect and analyze"
         return Triggered(False, why)
-    if why := unusable(rows[0]["taken_at"], found.clock, now, every):
+    if why := unusable(rows[0].taken_at, found.clock, now, every):
         return Triggered(False, why)
     if trigger.share is not None:
-        return _disk_above(rows, trigger.share, trigger.text)
-    return _growth_above(policy, rows, trigger.bytes_per_hour or 0)
+        return _disk_above(found.disks, trigger.share, trigger.text)
+    return _growth_above(policy, found.growth, trigger.bytes_per_hour or 0)
 
 
-def _disk_above(rows: Sequence[Mapping[str, Any]], most: float, text: str) -> Triggered:
+def _disk_above(rows: Sequence[DiskRow], most: float, text: str) -> Triggered:
     """The fullest log dir of any broker decides: total - usable is all that is on its disk."""
-    known = [
-        ((row["total_bytes"] - row["usable_bytes"]) / row["total_bytes"], row)
-        for row in rows
-        if row["total_bytes"] and row["usable_bytes"] is not None
-    ]
+    known = [(used, row) for row in rows if (used := row.used_share) is not None]
     if not known:
         return Triggered(False, "no broker tells how full its disks are (DescribeLogDirs v4)")
     used, row = max(known, key=lambda pair: pair[0])
-    where = f"{row['log_dir']} of broker {row['broker_id']}"
+    where = f"{row.log_dir} of broker {row.broker_id}"
     unknown = len(rows) - len(known)
     more = f"; {unknown} more not known" if unknown else ""
     return Triggered(used > most, f"{text}: fullest is {where}, {used:.1%}{more}")
 
 
-def _growth_above(policy: Policy, rows: Sequence[Mapping[str, Any]], most: int) -> Triggered:
+def _growth_above(policy: Policy, rows: Sequence[GrowthRow], most: int) -> Triggered:
     """All topics of the policy together decide: bytes in minus out per hour, over all replicas."""
     # Rows of a topic's single log dirs would count it again.
-    whole = [row for row in rows if row["topic"] is not None and row["broker_id"] is None]
-    mine = [row for row in whole if policy.matches(row["topic"])]
-    known = [r["growth_per_hour"] for r in mine if r["growth_per_hour"] is not None]
+    whole = [(row.topic, row) for row in rows if row.topic is not None and row.broker_id is None]
+    mine = [row for topic, row in whole if policy.matches(topic)]
+    known = [r.growth_per_hour for r in mine if r.growth_per_hour is not None]
     if not known:
         why = "not enough history yet" if mine else "no topic of the policy among them"
         return Triggered(False, f"growth is not known: {why}")

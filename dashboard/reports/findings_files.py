@@ -6,7 +6,6 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +25,7 @@ def names(kind: str) -> frozenset[str]:
     return frozenset({ABOUT, *(f"{table}.{kind}" for table in FINDING_TABLES)})
 
 
-def files(kind: str, read: Read, about: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+def files(kind: str, read: Read, about: Mapping[str, str | None]) -> Iterator[tuple[str, bytes]]:
     """`(name, content)` of each table in turn, then of `report.json`: `about` and rows by table."""
     body = {"csv": table_as_csv, "parquet": as_parquet}[kind]
     rows = {}

@@ -56,7 +56,7 @@ class Source:
         return self.analysis.details.get("snapshot_id")
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, str | None]:
         """Whose findings these are, for files and JSON."""
         return {
             "cluster_id": self.cluster_id,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from dashboard.core.arrow import records
 from dashboard.reports import faults, space
 from dashboard.reports.parts import (
     Report,
@@ -22,8 +22,8 @@ from dashboard.reports.parts import (
 )
 from dashboard.reports.source import Source
 from dashboard.reports.space import Space
-from dashboard.topics.idle import IDLE, Idle, headline, idle, sure
-from dashboard.topics.retention_fit import SHORTER, in_order, span
+from dashboard.topics.idle import IDLE, Idle, IdleTopic, headline, idle, sure
+from dashboard.topics.retention_fit import SHORTER, RetentionFit, in_order, span
 from dashboard.topics.retention_fit import headline as retention_headline
 from dashboard.views.next_steps import next_steps as steps_of
 
@@ -88,10 +88,10 @@ def idle_section(source: Source) -> tuple[Section, ...]:
     """Idle topics, largest first, as the analysis judged them; none where each was written to, and
     of an older release's analysis.
     """
-    rows = source.rows("idle_topics")
+    rows = records(source.read("idle_topics"), IdleTopic)
     if not rows:
         return ()
-    found = idle(rows, rows[0]["idle_days"], source.age.unusable, source.ask)
+    found = idle(rows, rows[0].idle_days, source.age.unusable, source.ask)
     says = [text(f"{source.age.said}: {headline(found)}")]
     if source.age.unusable:
         says.append(text(f"No topic is proposed: {source.age.unusable}."))
@@ -111,9 +111,9 @@ def _tables(found: Idle) -> tuple[Table, ...]:
     heads = columns("Topic", "Kind", ">On disk", "Quiet since (UTC)", ">Groups",
                     "Last commit (UTC)", "Sure by", "Owner", "Not proposed")  # fmt: skip
     cells = tuple(
-        (Words(r["topic"]), Words(r["tool"] or r["kind"] or "unknown"), size(r["size_bytes"]),
-         moment(r["quiet_since"]), number(r["groups"]), moment(r["last_commit_at"]),
-         Words(sure(r)), named(r["owner"] or ""), Words(found.not_proposed(r) or ""))
+        (Words(r.topic), Words(r.tool or r.kind or "unknown"), size(r.size_bytes),
+         moment(r.quiet_since), number(r.groups), moment(r.last_commit_at),
+         Words(sure(r)), named(r.owner or ""), Words(found.not_proposed(r) or ""))
         for r in shown
     )  # fmt: skip
     return (Table(heads, cells, more=more),)
@@ -123,32 +123,32 @@ def retention_section(source: Source) -> tuple[Section, ...]:
     """Topics that may keep records for less, most freed first; none where no readers are declared,
     and of an older release's analysis.
     """
-    rows = in_order(source.rows("retention_fit"))
+    rows = in_order(records(source.read("retention_fit"), RetentionFit))
     if not rows:
         return ()
     says = [text(f"{source.age.said}: {retention_headline(rows)}")]
-    shorter = [row for row in rows if row["verdict"] == SHORTER]
+    shorter = [row for row in rows if row.verdict == SHORTER]
     if source.age.unusable:
         says.append(text(f"None is proposed: {source.age.unusable}."))
     elif shorter:
         says.append(text(
-            f"A retention fits at {rows[0]['margin']:g} times the longest lag that was seen. "
+            f"A retention fits at {rows[0].margin:g} times the longest lag that was seen. "
             "Nothing is changed: lowwater retention prints the lines."
         ))  # fmt: skip
     name, title = "retention", "Retention that fits its readers"
     return (Section(name, title, tuple(says), (), _retentions(shorter)),)
 
 
-def _retentions(rows: list[Mapping[str, Any]]) -> tuple[Table, ...]:
+def _retentions(rows: list[RetentionFit]) -> tuple[Table, ...]:
     if not rows:
         return ()
     shown, more = capped(rows, "retention_fit")
     heads = columns("Topic", ">Longest lag", ">Kept now", ">Would fit", ">Frees", ">At least",
                     ">At most", ">On disk", "Owner")  # fmt: skip
     cells = tuple(
-        (Words(r["topic"]), Words(span(r["lag_high_ms"])), Words(span(r["retention_ms"])),
-         Words(span(r["fits_ms"])), size(r["freed_likely_bytes"]), size(r["freed_low_bytes"]),
-         size(r["freed_high_bytes"]), size(r["size_bytes"]), named(r["owner"] or ""))
+        (Words(r.topic), Words(span(r.lag_high_ms)), Words(span(r.retention_ms)),
+         Words(span(r.fits_ms)), size(r.freed_likely_bytes), size(r.freed_low_bytes),
+         size(r.freed_high_bytes), size(r.size_bytes), named(r.owner or ""))
         for r in shown
     )  # fmt: skip
     return (Table(heads, cells, more=more),)

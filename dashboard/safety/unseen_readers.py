@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -21,7 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column
+from dashboard.core.canonical import LATER
 from dashboard.core.clock import format_time
+from dashboard.core.sealed import Count, Text
 from dashboard.core.words import binary
 from dashboard.domain.columns import Ints
 from dashboard.domain.metric_names import Floats, increase
@@ -50,13 +52,13 @@ class TopicReading:
     numbers of the last time that counts, which ended then.
     """
 
-    topic: str
-    bytes_out: int | None = None
-    explained_bytes: int | None = None
-    window_ms: int | None = None
-    partitions: int = 1
-    why: str | None = "no broker metrics are kept"
-    until: str | None = None
+    topic: Text
+    bytes_out: Count | None = None
+    explained_bytes: Count | None = None
+    window_ms: Count | None = None
+    partitions: Count = 1
+    why: Text | None = "no broker metrics are kept"
+    until: Text | None = field(default=None, metadata=LATER)
 
     @property
     def suspected(self) -> bool:

@@ -10,11 +10,10 @@ from urllib.parse import urlsplit
 
 from dashboard.core.errors import SettingsError
 from dashboard.settings.policies.words import parse_disk_share
-from dashboard.settings.values import filled, path, section, texts
+from dashboard.settings.values import path, section
 
 # Besides these, `disk-above:90%` may be named once.
 ALERT_NAMES = ("reverted", "stalled", "new-stray", "policy-refused")
-ALERT_KEYS = ("webhook", "webhook_file", "on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +53,19 @@ class AlertSettings:
 
 def alert_settings(table: Any, where: str) -> AlertSettings:
     """The section out of a settings file. Raises SettingsError, which never shows an address."""
-    place = section(table, "alerts", ALERT_KEYS, where)
-    if "webhook" in table and "webhook_file" in table:
+    own = section(table, "alerts", AlertSettings, where)
+    place = own.where
+    if "webhook" in own and "webhook_file" in own:
         raise SettingsError(
             f"{place}: both 'webhook' and 'webhook_file'",
             "Keep one of them; a file keeps the address out of the settings.",
         )
-    webhook = _checked(filled(table, "webhook", place), place) if "webhook" in table else None
-    file = _file(table, place)
-    on = texts(table["on"], "on", '["reverted", "stalled"]', place) if "on" in table else ()
+    webhook, file = own.filled_or_none("webhook"), own.filled_or_none("webhook_file")
+    on = own.texts("on", '["reverted", "stalled"]') if "on" in own else ()
     _check_names(on, place)
-    return AlertSettings(webhook, file, on)
-
-
-def _file(table: dict[str, Any], where: str) -> Path | None:
-    key = "webhook_file"
-    return path(filled(table, key, where), key, where) if key in table else None
+    address = None if webhook is None else _checked(webhook, place)
+    where_in = None if file is None else path(file, "webhook_file", place)
+    return AlertSettings(address, where_in, on)
 
 
 def _check_names(on: tuple[str, ...], where: str) -> None:

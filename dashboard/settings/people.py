@@ -10,10 +10,10 @@ from typing import Any
 
 from dashboard.core.errors import SettingsError
 from dashboard.settings.settled_file import read_settled
-from dashboard.settings.values import duration, filled, section, switch, texts
+from dashboard.settings.values import path, section
 
 EVERYBODY = "*"
-_LISTS = ("viewers", "operators", "approvers", "operator_values", "approver_values")
+_TEXTS = ("name_claim", "role_claim", "oidc_secrets")
 _EXAMPLES = {
     "viewers": '["*"]',
     "operators": '["bob@example.org"]',
@@ -46,22 +46,17 @@ class PeopleSettings:
 
 def people_settings(table: Any, where: str) -> PeopleSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "people", PeopleSettings.__dataclass_fields__, where)
-    changes: dict[str, Any] = {}
-    for key in table:
-        if key in _LISTS:
-            named = texts(table[key], key, _EXAMPLES[key], place) if table[key] != [] else ()
-            changes[key] = tuple(name.strip() for name in named)
-        elif key == "second_person":
-            changes[key] = switch(table[key], key, place)
-        elif key in ("approval_expires_after", "sign_in_lasts"):
-            changes[key] = duration(table[key], key, place)
-        elif key == "oidc_secrets":
-            changes[key] = Path(filled(table, key, place)).expanduser()
-        else:
-            changes[key] = filled(table, key, place)
-    found = PeopleSettings(**changes)
-    _check(found, place)
+    own = section(table, "people", PeopleSettings, where)
+    lists = {
+        key: tuple(name.strip() for name in own.texts(key, example))
+        for key, example in _EXAMPLES.items()
+        if own.get(key, []) != []
+    }
+    named: dict[str, Any] = {key: own.filled(key) for key in _TEXTS if key in own}
+    if "oidc_secrets" in named:
+        named["oidc_secrets"] = path(named["oidc_secrets"], "oidc_secrets", own.where)
+    found = PeopleSettings(**{**own.values(PeopleSettings), **lists, **named})
+    _check(found, own.where)
     return found
 
 
@@ -127,6 +122,3 @@ def _check(found: PeopleSettings, place: str) -> None:
             f"{place}: second_person, but nobody approves",
             "Name approvers, or the approver_values of role_claim.",
         )
-    for key in ("approval_expires_after", "sign_in_lasts"):
-        if getattr(found, key) <= timedelta(0):
-            raise SettingsError(f"{place}: {key} is 0", 'Write a duration such as "30m".')

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.values import section, text
+from dashboard.settings.values import section
 
 _GIB = 2**30
 
@@ -44,14 +44,12 @@ class PriceSettings:
 
 def price_settings(table: Any, where: str) -> PriceSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "price", PriceSettings.__dataclass_fields__, where)
-    clusters = table.get("clusters", {})
-    inner = f"{where}, [price.clusters]"
-    section(clusters, "price.clusters", clusters, where)
+    own = section(table, "price", PriceSettings, where)
+    clusters = section(own.get("clusters", {}), "price.clusters", None, where)
     return PriceSettings(
-        _price(table[key], key, place) if (key := "per_gib_month") in table else None,
-        text(table.get("currency", PriceSettings().currency), "currency", place),
-        {name: _price(value, name, inner) for name, value in clusters.items()},
+        _price(own.get(key), key, own.where) if (key := "per_gib_month") in own else None,
+        own.text("currency", PriceSettings().currency),
+        {name: _price(value, name, clusters.where) for name, value in clusters.entries.items()},
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from dashboard.core.errors import SettingsError, UsageError
-from dashboard.settings.values import count, duration, section, share, switch
+from dashboard.settings.values import MAY_BE_ZERO, section
 
 # Guards that an override may lift; the design's other guards never are (see safety/guards.py).
 LIFTABLE_GUARDS = (
@@ -34,22 +34,19 @@ LONGEST_REQUEST = timedelta(milliseconds=2**31 - 1)  # timeout_ms of DeleteRecor
 LEAST_SILENCE = timedelta(minutes=1)
 
 
-_MAY_BE_ZERO = ("watch_for", "pattern_refresh")
-
-
 @dataclass(frozen=True, slots=True)
 class PurgeSettings:
     """How purges are sent and watched; times as timedelta, counts as numbers."""
 
     request_timeout: timedelta = timedelta(seconds=30)
-    watch_for: timedelta = timedelta(hours=1)
+    watch_for: timedelta = field(default=timedelta(hours=1), metadata=MAY_BE_ZERO)
     plan_expires_after: timedelta = timedelta(hours=1)
     most_silence: timedelta = timedelta(minutes=10)
     most_service_silence: timedelta = timedelta(hours=2)
     partitions_per_request: int = 500
     requests_in_flight: int = 2
     most_partitions: int = 10_000
-    pattern_refresh: timedelta = timedelta(minutes=5)
+    pattern_refresh: timedelta = field(default=timedelta(minutes=5), metadata=MAY_BE_ZERO)
     most_history_age: timedelta = timedelta(days=1)
     stop_at_error_share: float = 0.5
     stop_at_least_answered: int = 20
@@ -59,20 +56,10 @@ class PurgeSettings:
 
 def purge_settings(table: Any, where: str) -> PurgeSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "purge", PurgeSettings.__dataclass_fields__, where)
-    changes: dict[str, Any] = {}
-    for key, value in table.items():
-        if key == "liftable_guards":
-            changes[key] = _guards(value, place)
-        elif isinstance(PurgeSettings.__dataclass_fields__[key].default, timedelta):
-            changes[key] = duration(value, key, place, above_zero=key not in _MAY_BE_ZERO)
-        elif key == "stop_at_error_share":
-            changes[key] = share(value, key, place)
-        elif key == "stop_on_isr_loss":
-            changes[key] = switch(value, key, place)
-        else:
-            changes[key] = count(value, key, place)
-    found = PurgeSettings(**changes)
+    own = section(table, "purge", PurgeSettings, where)
+    place = own.where
+    guards = _guards(own.get("liftable_guards", list(LIFTABLE_GUARDS)), place)
+    found = PurgeSettings(**own.values(PurgeSettings), liftable_guards=guards)
     if found.request_timeout > LONGEST_REQUEST:
         raise SettingsError(
             f"{place}: 'request_timeout' is longer than a request can say",

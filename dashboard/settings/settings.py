@@ -7,7 +7,7 @@ import getpass
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,16 +37,12 @@ from dashboard.settings.topics import (
     topic_settings,
 )
 from dashboard.settings.values import (
+    MAY_BE_ZERO,
+    Section,
     check_keys,
-    count,
-    duration,
-    path,
-    share,
     spark_conf,
     spark_conf_text,
-    switch,
     tables,
-    text,
 )
 
 __all__ = [
@@ -83,10 +79,11 @@ class Settings:
     read_only: bool = False
     spark_master: str = "local[2]"
     spark_remote: str | None = None
-    spark_wait: timedelta = timedelta(minutes=2)
+    spark_wait: timedelta = field(default=timedelta(minutes=2), metadata=MAY_BE_ZERO)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     kafka_version: str = "4.3.1"
-    orphan_delay: timedelta = timedelta(hours=2)  # every snapshot must show an orphan for so long
+    # every snapshot must show an orphan for so long
+    orphan_delay: timedelta = field(default=timedelta(hours=2), metadata=MAY_BE_ZERO)
     orphan_most_share: float = 0.05  # more of a broker at once: nothing of it is removable
     clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict, repr=False)
@@ -109,14 +106,8 @@ class Settings:
         return next((d for d in self.topics if d.matches(topic)), None)
 
 
-_TOP_KEYS = (
-    "data", "state_dir", "state_dir_on_network", "cache_dir", "operator", "every",
-    "broker_timeout", "read_only",
-    "spark_master", "spark_wait", "spark",
-    "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
-    "idle", "retention", "price", "orphan_delay", "orphan_most_share", "policies", "alerts",
-    "people",
-)  # fmt: skip
+_NO_KEYS = ("spark_remote", "metrics", "prometheus", "source", "looked_for")
+_TOP_KEYS = tuple(f.name for f in fields(Settings) if f.name not in _NO_KEYS)
 _METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
 
 
@@ -131,9 +122,7 @@ def load(named: str | Path | None = None, environ: Mapping[str, str] = os.enviro
     table = _read_toml(source) if source else {}
     where = str(source) if source else "environment"
     check_keys(table, _TOP_KEYS, where)
-    values: dict[str, Any] = {k: v for k, v in table.items() if k in _TOP_KEYS}
-    values.update(_from_environment(environ))
-    found = _build(values, where, source, environ)
+    found = _build({**table, **_from_environment(environ)}, where, source, environ)
     return found if source else replace(found, looked_for=True)
 
 
@@ -241,25 +230,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 def _build(
     values: dict[str, Any], where: str, source: Path | None, environ: Mapping[str, str]
 ) -> Settings:
-    changes: dict[str, Any] = {}
-    for key in ("data", "operator", "spark_master", "kafka_version"):
-        if key in values:
-            changes[key] = text(values[key], key, where)
-    for key in ("state_dir", "cache_dir"):
-        if key in values:
-            changes[key] = path(values[key], key, where)
-    for key in ("every", "broker_timeout", "spark_wait", "orphan_delay"):
-        if key in values:
-            lasting = key in ("every", "broker_timeout")
-            changes[key] = duration(values[key], key, where, above_zero=lasting)
-    if (key := "orphan_most_share") in values:
-        changes[key] = share(values[key], key, where)
-    for key in ("read_only", "state_dir_on_network"):
-        if key in values:
-            changes[key] = switch(values[key], key, where)
-    if "metrics_top" in values:
-        changes["metrics_top"] = count(values["metrics_top"], "metrics_top", where)
-    changes.setdefault("operator", _login_name())
+    changes = {"operator": _login_name(), **Section(where, values).values(Settings)}
     purge = purge_settings(values.get("purge", {}), where)
     found = Settings(
         **changes,
@@ -303,17 +274,16 @@ def _check_timeouts(found: Settings, where: str) -> None:
 def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
     known = (*sorted(client_properties.known_keys()), "client.config", *addresses.KEYS)
     clusters: dict[str, dict[str, str]] = {}
-    for name, properties in tables(table, "clusters", where):
-        place = f"{where}, [clusters.{name}]"
-        check_keys(properties, known, place)
-        texts = {key: text(value, key, place) for key, value in properties.items()}
+    for name, own in tables(table, "clusters", where):
+        check_keys(own.entries, known, own.where)
+        texts = {key: own.text(key) for key in own.entries}
         for key in addresses.KEYS:
             texts.pop(key, None)
         config = texts.pop("client.config", None)
         clusters[name] = {**(read_client_config(config) if config else {}), **texts}
         if "bootstrap.servers" not in clusters[name]:
             raise SettingsError(
-                f"{place}: no 'bootstrap.servers'",
+                f"{own.where}: no 'bootstrap.servers'",
                 'Add "bootstrap.servers" = "HOST:PORT".',
             )
     return clusters
@@ -322,22 +292,21 @@ def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
 def _metrics(table: Any, where: str) -> dict[str, dict[int, str]]:
     return {
         name: addresses.parse_sources(
-            str(properties[addresses.URLS]).split(","),
-            f"{where}, [clusters.{name}] {addresses.URLS}",
+            str(own.get(addresses.URLS)).split(","), f"{own.where} {addresses.URLS}"
         )
-        for name, properties in tables(table, "clusters", where)
-        if addresses.URLS in properties
+        for name, own in tables(table, "clusters", where)
+        if addresses.URLS in own
     }
 
 
 def _prometheus(table: Any, token: str | None, where: str) -> dict[str, PrometheusServer]:
     found = {
         name: addresses.parse_server(
-            {key: str(properties[key]) for key in addresses.KEYS if key in properties},
+            {key: str(own.get(key)) for key in addresses.KEYS if key in own},
             token or None,
-            f"{where}, [clusters.{name}]",
+            own.where,
         )
-        for name, properties in tables(table, "clusters", where)
+        for name, own in tables(table, "clusters", where)
     }
     return {name: server for name, server in found.items() if server is not None}
 

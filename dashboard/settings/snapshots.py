@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.values import duration, section
+from dashboard.settings.values import MAY_BE_ZERO, section
 
 _NONE = timedelta(0)
 
@@ -16,9 +16,9 @@ _NONE = timedelta(0)
 class SnapshotSettings:
     """Up to which age all snapshots stay, then one an hour, then one a day; 0 is none of them."""
 
-    keep_all_for: timedelta = timedelta(hours=1)
-    keep_hourly_for: timedelta = timedelta(days=7)
-    keep_daily_for: timedelta = timedelta(days=90)
+    keep_all_for: timedelta = field(default=timedelta(hours=1), metadata=MAY_BE_ZERO)
+    keep_hourly_for: timedelta = field(default=timedelta(days=7), metadata=MAY_BE_ZERO)
+    keep_daily_for: timedelta = field(default=timedelta(days=90), metadata=MAY_BE_ZERO)
 
     @property
     def longest(self) -> timedelta:
@@ -28,12 +28,11 @@ class SnapshotSettings:
 
 def snapshot_settings(table: Any, where: str) -> SnapshotSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "snapshots", SnapshotSettings.__dataclass_fields__, where)
-    keep = SnapshotSettings(**{key: duration(value, key, place) for key, value in table.items()})
-    _check_longer("keep_hourly_for", keep.keep_hourly_for, keep.keep_all_for, place)
-    _check_longer(
-        "keep_daily_for", keep.keep_daily_for, max(keep.keep_all_for, keep.keep_hourly_for), place
-    )
+    own = section(table, "snapshots", SnapshotSettings, where)
+    keep = SnapshotSettings(**own.values(SnapshotSettings))
+    _check_longer("keep_hourly_for", keep.keep_hourly_for, keep.keep_all_for, own.where)
+    finer = max(keep.keep_all_for, keep.keep_hourly_for)
+    _check_longer("keep_daily_for", keep.keep_daily_for, finer, own.where)
     return keep
 
 

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.values import check_keys, count, duration, section, tables, text
+from dashboard.settings.values import Section, check_keys, duration, section, tables, text
 
 TOPIC_KEYS = (
     "owner", "readers", "replay_window", "declared_by", "declared_at", "reason", "state_restore",
@@ -65,7 +65,7 @@ def declared(
 def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
     """The declarations of a settings file, in its order. Raises SettingsError."""
     return tuple(
-        declaration(glob, entry, f'{where}, [topics."{glob}"]')
+        declaration(glob, entry.entries, f'{where}, [topics."{glob}"]')
         for glob, entry in tables(table, "topics", where)
     )
 
@@ -80,28 +80,29 @@ def on_page(entry: Mapping[str, Any], where: str) -> TopicDeclaration:
 def declaration(glob: str, entry: Mapping[str, Any], where: str) -> TopicDeclaration:
     """One declaration out of a settings table or the store's declarations. SettingsError."""
     check_keys(entry, TOPIC_KEYS, where)
-    readers = text(entry.get("readers", "unknown"), "readers", where)
+    own = Section(where, entry)
+    readers = own.text("readers", "unknown")
     if readers not in ("groups", "unknown"):
         raise SettingsError(
             f"{where}: readers = '{readers}'",
             "Write 'groups' when its groups are all its readers, else 'unknown'.",
         )
-    restore = text(entry.get("state_restore", "unknown"), "state_restore", where)
+    restore = own.text("state_restore", "unknown")
     if restore not in ("none", "unknown"):
         raise SettingsError(
             f"{where}: state_restore = '{restore}'",
             "Write 'none' when no table or global table of Kafka Streams is built from it, "
             "else 'unknown'.",
         )
-    at = entry.get("declared_at", "")
+    at = own.get("declared_at", "")
     return TopicDeclaration(
         glob=glob,
-        owner=text(entry.get("owner", ""), "owner", where),
+        owner=own.text("owner"),
         readers=readers,
-        replay_window=duration(entry.get("replay_window", "0s"), "replay_window", where),
-        declared_by=text(entry.get("declared_by", ""), "declared_by", where),
+        replay_window=duration(own.get("replay_window", "0s"), "replay_window", where),
+        declared_by=own.text("declared_by"),
         declared_at=at.isoformat() if isinstance(at, date | datetime) else str(at),
-        reason=text(entry.get("reason", ""), "reason", where),
+        reason=own.text("reason"),
         state_restore=restore,
     )
 
@@ -120,12 +121,12 @@ class RetentionSettings:
 
 def retention_settings(table: Any, where: str) -> RetentionSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "retention", RetentionSettings.__dataclass_fields__, where)
-    margin = table.get("margin", RetentionSettings().margin)
+    own = section(table, "retention", RetentionSettings, where)
+    margin = own.get("margin", RetentionSettings().margin)
     number = isinstance(margin, int | float) and not isinstance(margin, bool)
     if not number or not math.isfinite(margin) or not 1 <= margin <= MOST_MARGIN:
         raise SettingsError(
-            f"{place}: 'margin' = {margin!r}", f"Write a number from 1 to {MOST_MARGIN}."
+            f"{own.where}: 'margin' = {margin!r}", f"Write a number from 1 to {MOST_MARGIN}."
         )
     return RetentionSettings(float(margin))
 
@@ -144,8 +145,8 @@ class IdleSettings:
 
 def idle_settings(table: Any, where: str) -> IdleSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = section(table, "idle", IdleSettings.__dataclass_fields__, where)
-    days = count(table.get("days", IdleSettings().days), "days", place)
-    if days > MOST_DAYS:
-        raise SettingsError(f"{place}: 'days' = {days}", f"Write {MOST_DAYS} or less.")
-    return IdleSettings(days)
+    own = section(table, "idle", IdleSettings, where)
+    found = IdleSettings(**own.values(IdleSettings))
+    if found.days > MOST_DAYS:
+        raise SettingsError(f"{own.where}: 'days' = {found.days}", f"Write {MOST_DAYS} or less.")
+    return found

@@ -1,20 +1,28 @@
-"""Checks single settings values: each error names the place, the key and what to write."""
+"""Checks settings values by their fields' types: errors name the place, the key, what to write.
+
+By hand, and not by the library that reads plans: a setting is a duration such as 30s, a path with ~
+or a word of the environment, and each message ends with the line to write.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import parse_duration
 from dashboard.core.errors import SettingsError, UsageError
 
+MAY_BE_ZERO = {"may_be_zero": True}  # of a field: no time at all is a time too
 
-def check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+
+def check_keys(table: Iterable[str], known: tuple[str, ...], where: str) -> None:
     """Refuse the first unknown key of `table`, naming the nearest one. Raises SettingsError."""
     for key in table:
         if key not in known:
@@ -27,25 +35,95 @@ def check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> 
             )
 
 
-def section(table: Any, name: str, known: Iterable[str], where: str) -> str:
-    """The place of section [name], for errors about its values; refuses what is no table, and the
-    first unknown key. Raises SettingsError.
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of a settings file, and the place that errors about its values name.
+
+    All methods raise SettingsError.
+    """
+
+    where: str
+    entries: Mapping[str, Any]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.entries
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.entries.get(key, default)
+
+    def values(self, kind: type) -> dict[str, Any]:
+        """What stands there of the fields of `kind`, each by its type."""
+        readers = _readers(kind)
+        known = (key for key in self.entries if key in readers)
+        return {key: readers[key](self.entries[key], key, self.where) for key in known}
+
+    def text(self, key: str, default: str = "") -> str:
+        """Text, or a number as text."""
+        return text(self.entries.get(key, default), key, self.where)
+
+    def filled(self, key: str) -> str:
+        """The text, which must be there and not blank."""
+        value = self.entries.get(key)
+        if not isinstance(value, str) or not value.strip():
+            raise SettingsError(
+                f"{self.where}: '{key}' is no text, or empty", f'Write {key} = "…".'
+            )
+        return value.strip()
+
+    def filled_or_none(self, key: str) -> str | None:
+        """The same; None where the key is not there."""
+        return self.filled(key) if key in self else None
+
+    def texts(self, key: str, example: str) -> tuple[str, ...]:
+        """A list with at least one text, none of them blank."""
+        value = self.entries.get(key)
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(isinstance(v, str) and v.strip() for v in value)
+        ):
+            raise SettingsError(
+                f"{self.where}: '{key}' is no list of texts, or an empty one",
+                f"Write {key} = {example}, or leave it out.",
+            )
+        return tuple(value)
+
+    def one_of(self, key: str, known: tuple[str, ...], default: str = "") -> str:
+        """The text, one of `known`; `default` where nothing stands."""
+        value = self.text(key, default)
+        if value not in known:
+            raise SettingsError(f"{self.where}: {key} = '{value}'", f"Write {' or '.join(known)}.")
+        return value
+
+
+def section(table: Any, name: str, kind: type | None, where: str) -> Section:
+    """Section [name]; refuses what is no table, and the first key that is no field of `kind`
+    (None: any key may be there). Raises SettingsError.
     """
     place = f"{where}, [{name}]"
     if not isinstance(table, dict):
         raise SettingsError(f"{place} is no table", f"Write it as [{name}] with keys below it.")
-    check_keys(table, tuple(known), place)
-    return place
+    if kind is not None:
+        check_keys(table, tuple(field.name for field in fields(kind)), place)
+    return Section(place, table)
 
 
-def tables(table: Any, name: str, where: str) -> list[tuple[str, dict[str, Any]]]:
+@cache
+def _readers(kind: Any) -> dict[str, Callable[[Any, str, str], Any]]:
+    types = get_type_hints(kind)
+    found = {f.name: _BY_TYPE[types[f.name]] for f in fields(kind) if types[f.name] in _BY_TYPE}
+    zero = {f.name: duration for f in fields(kind) if "may_be_zero" in f.metadata}
+    return {**found, **zero}
+
+
+def tables(table: Any, name: str, where: str) -> list[tuple[str, Section]]:
     """The entries of a table of tables. Raises SettingsError."""
     if not isinstance(table, dict) or not all(isinstance(v, dict) for v in table.values()):
         raise SettingsError(
             f"{where}: [{name}] holds something else than tables",
             f'Write each entry as [{name}."NAME"] with keys below it.',
         )
-    return list(table.items())
+    return [(key, Section(f"{where}, [{name}.{key}]", entry)) for key, entry in table.items()]
 
 
 def text(value: Any, key: str, where: str) -> str:
@@ -69,38 +147,6 @@ def path(value: Any, key: str, where: str) -> Path:
         ) from error
 
 
-def filled(table: Mapping[str, Any], key: str, where: str) -> str:
-    """The text at `key`, which must be there and not blank. Raises SettingsError."""
-    value = table.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise SettingsError(f"{where}: '{key}' is no text, or empty", f'Write {key} = "…".')
-    return value.strip()
-
-
-def texts(value: Any, key: str, example: str, where: str) -> tuple[str, ...]:
-    """A list with at least one text, none of them blank. Raises SettingsError."""
-    if (
-        not isinstance(value, list)
-        or not value
-        or not all(isinstance(v, str) and v.strip() for v in value)
-    ):
-        raise SettingsError(
-            f"{where}: '{key}' is no list of texts, or an empty one",
-            f"Write {key} = {example}, or leave it out.",
-        )
-    return tuple(value)
-
-
-def one_of(
-    table: Mapping[str, Any], key: str, known: tuple[str, ...], where: str, default: str = ""
-) -> str:
-    """The text at `key`, one of `known`; `default` where nothing stands. Raises SettingsError."""
-    value = text(table.get(key, default), key, where)
-    if value not in known:
-        raise SettingsError(f"{where}: {key} = '{value}'", f"Write {' or '.join(known)}.")
-    return value
-
-
 def count(value: Any, key: str, where: str) -> int:
     """A whole number above zero. Raises SettingsError."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -117,13 +163,18 @@ def share(value: Any, key: str, where: str) -> float:
     return float(value)
 
 
-def duration(value: Any, key: str, where: str, *, above_zero: bool = False) -> timedelta:
+def duration(value: Any, key: str, where: str) -> timedelta:
     """A duration such as 30s. Raises SettingsError."""
     try:
-        found = parse_duration(str(value))
+        return parse_duration(str(value))
     except UsageError as error:
         raise SettingsError(f"{where}: '{key}': {error.message}", error.next_step) from error
-    if above_zero and not found:
+
+
+def lasting(value: Any, key: str, where: str) -> timedelta:
+    """A duration above zero. Raises SettingsError."""
+    found = duration(value, key, where)
+    if not found:
         raise SettingsError(f"{where}: '{key}' = {value} is no time", "Write more than 0.")
     return found
 
@@ -136,6 +187,15 @@ def switch(value: Any, key: str, where: str) -> bool:
         raise SettingsError(f"{where}: '{key}' = {value!r}", f"Write {key} = true or false.")
     return found
 
+
+_BY_TYPE: dict[Any, Callable[[Any, str, str], Any]] = {
+    str: text,
+    Path: path,
+    timedelta: lasting,
+    bool: switch,
+    int: count,
+    float: share,
+}
 
 # What Spark itself hides in its logs and pages (spark.redaction.regex), as key names.
 _SECRET = re.compile(r"secret|password|token|access[._]?key|account[._]key", re.I)

@@ -6,19 +6,15 @@ the newest one still says that every broker answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from dashboard.core.clock import format_time, parse_time
-from dashboard.core.errors import LowwaterError, StoreError, UsageError
+from dashboard.core.errors import LowwaterError, StoreError
 from dashboard.domain.model import Broker
-from dashboard.store.snapshot_files import unreadable
 from dashboard.store.snapshots import ClusterStore, Store
 
-_VERSION = 1
 _UNREACHED = "unreached"  # the folder of a cluster that has not told its id yet; no id is as short
 
 
@@ -37,7 +33,7 @@ class Failure:
 
     code: str
     message: str
-    next_step: str
+    next: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +129,11 @@ def read(cluster: ClusterStore) -> Attempt | None:
 
     Raises StoreError when the file is damaged or the store cannot be reached.
     """
-    body = cluster.attempt()
-    try:
-        return _parsed(body) if body is not None else None
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise unreadable(f"{cluster.path}/attempt.json", error) from error
+    found = cluster.record("attempt.json", _Stored)
+    if found is None:
+        return None
+    every = None if found.every_seconds is None else timedelta(seconds=found.every_seconds)
+    return Attempt(found.at, found.error, found.brokers, found.trying_since, every, found.left_at)
 
 
 def first(store: Store) -> Attempt | None:
@@ -166,48 +162,32 @@ def _known(cluster: ClusterStore) -> Attempt:
 
 def _write(cluster: ClusterStore, value: Attempt, progress: Callable[[str], None]) -> None:
     try:
-        cluster.write_attempt(_to_json(value))
+        cluster.write_record("attempt.json", _stored(value))
     except StoreError as error:
         progress(f"no trace of this attempt is kept: {error.message}")
 
 
-def _to_json(value: Attempt) -> dict[str, Any]:
-    failure = value.failure
-    return {
-        "version": _VERSION,
-        "ok": failure is None,
-        "at": _text(value.ended_at),
-        "error": failure
-        and {"code": failure.code, "message": failure.message, "next": failure.next_step},
-        "brokers": [
-            {"broker_id": b.broker_id, "reachable": b.reachable, "error": b.error}
-            for b in value.brokers
-        ],
-        "trying_since": _text(value.trying_since),
-        "every_seconds": value.every and value.every.total_seconds(),
-        "left_at": _text(value.left_at),
-    }
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """An attempt as its file has it."""
+
+    ok: bool
+    at: datetime | None
+    error: Failure | None
+    brokers: tuple[Seen, ...]
+    trying_since: datetime | None
+    every_seconds: float | None
+    left_at: datetime | None
+    version: int = 1
 
 
-def _parsed(body: Mapping[str, Any]) -> Attempt:
-    # What no release wrote raises ValueError, KeyError or TypeError here.
-    error, every = body["error"], body["every_seconds"]
-    return Attempt(
-        _time(body["at"]),
-        error and Failure(str(error["code"]), str(error["message"]), str(error["next"])),
-        tuple(Seen(int(b["broker_id"]), bool(b["reachable"]), b["error"]) for b in body["brokers"]),
-        _time(body["trying_since"]),
-        None if every is None else timedelta(seconds=float(every)),
-        _time(body["left_at"]),
+def _stored(value: Attempt) -> _Stored:
+    return _Stored(
+        ok=value.failure is None,
+        at=value.ended_at,
+        error=value.failure,
+        brokers=value.brokers,
+        trying_since=value.trying_since,
+        every_seconds=None if value.every is None else value.every.total_seconds(),
+        left_at=value.left_at,
     )
-
-
-def _text(moment: datetime | None) -> str | None:
-    return format_time(moment) if moment else None
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        return parse_time(text) if text else None
-    except UsageError as error:
-        raise ValueError(error.message) from error

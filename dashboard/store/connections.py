@@ -37,10 +37,10 @@ def _known(settings: Settings, cluster: ClusterStore) -> dict[str, str]:
             return dict(settings.clusters[name])
     remembered = cluster.connection()
     client: dict[str, str] = {}
-    if remembered.get("client_config"):
-        client.update(read_client_config(remembered["client_config"]))
-    if remembered.get("bootstrap_servers"):
-        client["bootstrap.servers"] = remembered["bootstrap_servers"]
+    if remembered.client_config:
+        client.update(read_client_config(remembered.client_config))
+    if remembered.bootstrap_servers:
+        client["bootstrap.servers"] = remembered.bootstrap_servers
     return client
 
 

@@ -13,10 +13,11 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dashboard.core.canonical import parse_json
+from dashboard.core.canonical import parse_json, read, written
 from dashboard.core.errors import StoreError
 from dashboard.store.local_files import open_files
 from dashboard.store.snapshot_files import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     from dashboard.store.buckets import Buckets
 
 
+_T = TypeVar("_T")
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # the name of a folder, never a path
 
 
@@ -113,6 +115,15 @@ def _is_declaration(entry: Any) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How a cluster was reached; `client_config` is a path, never what stands in the file."""
+
+    bootstrap_servers: str | None = None
+    client_config: str | None = None
+    name: str | None = None
+
+
 class ClusterStore:
     """One cluster's folder: its connection, declarations, snapshots and findings."""
 
@@ -125,27 +136,19 @@ class ClusterStore:
     @property
     def name(self) -> str:
         """The name given in settings when it was collected, else the cluster id."""
-        return str(self.connection().get("name") or self.cluster_id)
+        return self.connection().name or self.cluster_id
 
-    def connection(self) -> dict[str, Any]:
-        """`{bootstrap_servers, client_config, name}`; the path of the config, never its content."""
-        found = self._json("connection.json") or {}
-        for key in ("bootstrap_servers", "client_config", "name"):
-            if not isinstance(found.get(key), str | None):
-                raise self._wrong("connection.json", f"its {key} is no text")
-        return found
+    def connection(self) -> Connection:
+        """How the cluster was reached by the last collect."""
+        return self.record("connection.json", Connection) or Connection()
 
     def write_connection(
         self, bootstrap_servers: str, client_config: str | None, name: str
     ) -> None:
         """Remember how this cluster was reached, for `plan` and `apply`."""
-        value = {
-            "bootstrap_servers": bootstrap_servers,
-            "client_config": client_config,
-            "name": name,
-        }
+        value = Connection(bootstrap_servers, client_config, name)
         if value != self.connection():
-            self._replace("connection.json", json.dumps(value, sort_keys=True).encode())
+            self.write_record("connection.json", value)
 
     def declarations(self) -> list[dict[str, str]]:
         """Readers declared on the page: glob, owner, readers, replay_window, declared_by/_at, and
@@ -171,14 +174,18 @@ class ClusterStore:
         found = {"topics": rows, "topic_ids": ids} if ids else {"topics": rows}
         self._replace("declarations.json", json.dumps(found, sort_keys=True, indent=1).encode())
 
-    def attempt(self) -> dict[str, Any] | None:
-        """What the collector wrote of its newest attempt; `dashboard.store.attempts` reads it."""
-        return self._json("attempt.json")
+    def record(self, name: str, kind: type[_T]) -> _T | None:
+        """What a JSON file of the folder says, as a record; None: it is not there. StoreError."""
+        found = self._json(name)
+        try:
+            return None if found is None else read(found, kind)
+        except ValueError as error:
+            raise unreadable(f"{self.path}/{name}", error) from error
 
-    def write_attempt(self, value: dict[str, Any]) -> None:
+    def write_record(self, name: str, value: object) -> None:
         """Replace it, atomically. Raises StoreError."""
-        body = json.dumps(value, sort_keys=True, allow_nan=False)
-        self._replace("attempt.json", body.encode())
+        body = json.dumps(written(value), sort_keys=True, allow_nan=False)
+        self._replace(name, body.encode())
 
     def begin(self, kind: Kind, taken_at: datetime, buckets: int = 1) -> Writer:
         """Start a new snapshot or analysis; nothing is visible before `commit`.

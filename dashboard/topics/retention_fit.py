@@ -9,9 +9,9 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.words import binary
@@ -31,11 +31,57 @@ _ROUND = [n * _DAY for n in (3, 5, 7, 10, 14, 21, 30)]
 _ORDER = (SHORTER, TOO_SHORT, KEEP, UNKNOWN)
 
 
-def in_order(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionFit:
+    """A row of `retention_fit`: a topic whose readers are declared, how far behind they were, and
+    which retention fits; None is unknown. Bytes are of all replicas, freed by the shorter one.
+    """
+
+    snapshot_id: str = ""
+    taken_at: datetime
+    topic: str
+    topic_id: str | None = None
+    owner: str | None = None
+    partitions: int
+    unknown_partitions: int
+    lag_since: datetime | None
+    lag_low_ms: int | None
+    lag_high_ms: int | None
+    margin: float
+    replay_window_ms: int | None
+    retention_ms: int | None
+    size_bytes: int | None = None
+    guards: Sequence[str]
+    gone_groups: Sequence[str] | None
+    groups_since: datetime | None
+    freed_low_bytes: int | None = None
+    freed_likely_bytes: int | None = None
+    freed_high_bytes: int | None = None
+    fits_ms: int | None = None
+    verdict: str = UNKNOWN
+    reason: str = ""
+
+    def judged(self) -> RetentionFit:
+        """With fits_ms (None: not known), verdict and reason."""
+        why = _unknown(self)
+        if why is not None:
+            return replace(self, fits_ms=None, verdict=UNKNOWN, reason=why)
+        since = self.lag_since or self.taken_at  # it is known: `_unknown` had nothing to say
+        now, low, lag = self.retention_ms or 0, self.lag_low_ms or 0, self.lag_high_ms or 0
+        fits = fitting_ms(lag, self.margin, self.replay_window_ms or 0)
+        lagged = f"its readers were at most {span(lag)} behind since {format_time(since)}"
+        if now >= 0 and low >= now:
+            reason = f"readers were {span(low)} behind or more: records may go unread"
+            return replace(self, fits_ms=fits, verdict=TOO_SHORT, reason=reason)
+        verdict = KEEP if 0 <= now <= fits else SHORTER
+        return replace(self, fits_ms=fits, verdict=verdict, reason=lagged)
+
+
+def in_order(rows: Iterable[RetentionFit]) -> list[RetentionFit]:
     """Rows of `retention_fit`: those that may be shorter first, by what that frees."""
 
-    def place(row: Mapping[str, Any]) -> tuple[int, int, str]:
-        return _ORDER.index(row["verdict"]), -(row["freed_likely_bytes"] or 0), row["topic"]
+    def place(row: RetentionFit) -> tuple[int, int, str]:
+        return _ORDER.index(row.verdict), -(row.freed_likely_bytes or 0), row.topic
 
     return sorted(rows, key=place)
 
@@ -49,41 +95,25 @@ def fitting_ms(lag_high_ms: int, margin: float, replay_window_ms: int) -> int:
     return next((size for size in _ROUND if size >= least), whole_days)
 
 
-def judged(row: Mapping[str, Any], taken_at: datetime) -> dict[str, Any]:
-    """fits_ms (null: not known), verdict and reason of a row of `retention_fit`."""
-    why = _unknown(row, taken_at)
-    if why is not None:
-        return {"fits_ms": None, "verdict": UNKNOWN, "reason": why}
-    now, lag = row["retention_ms"], row["lag_high_ms"]
-    fits = fitting_ms(lag, row["margin"], row["replay_window_ms"] or 0)
-    lagged = f"its readers were at most {span(lag)} behind since {format_time(row['lag_since'])}"
-    if now >= 0 and row["lag_low_ms"] >= now:
-        reason = f"readers were {span(row['lag_low_ms'])} behind or more: records may go unread"
-        return {"fits_ms": fits, "verdict": TOO_SHORT, "reason": reason}
-    if 0 <= now <= fits:
-        return {"fits_ms": fits, "verdict": KEEP, "reason": lagged}
-    return {"fits_ms": fits, "verdict": SHORTER, "reason": lagged}
-
-
 def named(groups: Sequence[str]) -> str:
     """The first of these groups, and how many more there are."""
     return groups[0] + (f" and {len(groups) - 1} more" if len(groups) > 1 else "")
 
 
-def _unknown(row: Mapping[str, Any], taken_at: datetime) -> str | None:
-    if row["guards"]:
-        return f"its readers are not all known: {', '.join(row['guards'])}"
-    if gone := row["gone_groups"]:
+def _unknown(row: RetentionFit) -> str | None:
+    if row.guards:
+        return f"its readers are not all known: {', '.join(row.guards)}"
+    if gone := row.gone_groups:
         return f"group {named(gone)} read it and is gone: it may come back for what it has not read"
-    known = (row["lag_since"], row["groups_since"], row["lag_high_ms"])
-    if row["unknown_partitions"] or None in known:
+    since, came = row.lag_since, row.groups_since
+    if row.unknown_partitions or since is None or came is None or row.lag_high_ms is None:
         return (
-            f"how far its readers are behind is not known on {row['unknown_partitions']} of "
-            f"{row['partitions']} partitions"
+            f"how far its readers are behind is not known on {row.unknown_partitions} of "
+            f"{row.partitions} partitions"
         )
-    if row["retention_ms"] is None:
+    if row.retention_ms is None:
         return "its retention.ms could not be read"
-    return _too_new(row["lag_since"], row["groups_since"], taken_at)
+    return _too_new(since, came, row.taken_at)
 
 
 def _too_new(since: datetime, came: datetime, taken_at: datetime) -> str | None:
@@ -110,15 +140,15 @@ def span(length_ms: int | None) -> str:
     return f"{length_ms} ms"
 
 
-def headline(rows: Sequence[Mapping[str, Any]]) -> str:
+def headline(rows: Sequence[RetentionFit]) -> str:
     """How many topics may keep records for less, and what that frees, with its bounds."""
-    shorter = [row for row in rows if row["verdict"] == SHORTER]
-    unknown = sum(row["verdict"] == UNKNOWN for row in rows)
+    shorter = [row for row in rows if row.verdict == SHORTER]
+    unknown = sum(row.verdict == UNKNOWN for row in rows)
     said = f"{len(shorter)} of {len(rows)} topics with declared readers may keep records for less"
-    known = [row for row in shorter if row["freed_likely_bytes"] is not None]
+    known = [row for row in shorter if row.freed_likely_bytes is not None]
     if known:
         low, likely, high = (
-            binary(sum(row[f"freed_{end}_bytes"] for row in known))
+            binary(sum(getattr(row, f"freed_{end}_bytes") for row in known))
             for end in ("low", "likely", "high")
         )
         said += f"; that frees {likely} on all replicas ({low} to {high})"
@@ -128,16 +158,16 @@ def headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def change(
-    row: Mapping[str, Any], form: str, bootstrap_servers: str | None, unusable: str
+    row: RetentionFit, form: str, bootstrap_servers: str | None, unusable: str
 ) -> str | None:
     """The shorter retention as text in one of FORMS, to be copied; None where none is proposed.
 
     `unusable`: why none is given all the same, by the age of the findings or by who else may want
     the records (`findings_age`, `purge/evidence/doubts.py`); "": it is given.
     """
-    if row["verdict"] != SHORTER or unusable:
+    if row.verdict != SHORTER or unusable:
         return None
-    topic, fits = row["topic"], row["fits_ms"]
+    topic, fits = row.topic, row.fits_ms or 0
     if form == "terraform":
         return _terraform(topic, fits)
     if form == "strimzi":

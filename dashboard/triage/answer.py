@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import going_on, utc_now
@@ -22,6 +22,7 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import Target
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import client_for
+from dashboard.store.finding_rows import Blocker, GrowthRow, SlowFollower
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.triage import followers, offers
 from dashboard.triage.disk import Disk, look
@@ -135,7 +136,7 @@ def triage_live(
         return answer
     here = found.on(disk)
     dead = found.dead_groups(here)
-    groups = {row["group_id"] for row in dead} | question.waived_groups
+    groups = {row.group_id for row in dead} | question.waived_groups
     topics, unread = _readable(live, found.topics(here, groups))
     answer = replace(answer, unread=tuple(unread))
     if not topics:
@@ -162,7 +163,7 @@ def _weighed(
     answer: Triage,
     read: Read,
     here: ReplicaCurves,
-    dead: Sequence[Mapping[str, Any]],
+    dead: Sequence[Blocker],
 ) -> tuple[Triage, Read]:
     """What is chosen, and what is not for those who ask why; and the reading without waivers."""
     waived = {w.group_id for w in read.waivers}
@@ -171,7 +172,7 @@ def _weighed(
     every = [*free, *(gains(read, here, free) if waived else ())]
     accepted = [p for p in every if answer.question.override or not p.undeclared]
     most = read.settings.purge.most_partitions
-    others = [row for row in dead if row["group_id"] not in waived]
+    others = [row for row in dead if row.group_id not in waived]
     return (
         replace(
             answer,
@@ -252,9 +253,9 @@ class Known:
     taken_at: datetime
     knots: pa.Table  # `curves` of this broker's replicas alone
     reclaimable: pa.Table
-    growth: Sequence[Mapping[str, Any]]
-    followers: Sequence[Mapping[str, Any]]
-    blockers: pa.Table
+    growth: Sequence[GrowthRow]
+    followers: Sequence[SlowFollower]
+    blockers: Sequence[Blocker]
 
     @cached_property
     def curves(self) -> ReplicaCurves:
@@ -315,29 +316,31 @@ class Known:
         )
         free = {p["topic"] for p, frees in zip(places, some.tolist(), strict=True) if frees}
         there = {p["topic"] for p in places}
-        held = {
-            row["topic"] for row in self.blockers.to_pylist() if row["group_id"] in groups
-        } & there
+        held = {row.topic for row in self.blockers if row.group_id in groups} & there
         return {topic for topic in free | held if not is_system_topic(topic)}
 
-    def dead_groups(self, here: ReplicaCurves) -> Sequence[Mapping[str, Any]]:
-        """Groups without members that hold most back on these topics, a row each, most first."""
+    def dead_groups(self, here: ReplicaCurves) -> Sequence[Blocker]:
+        """Groups without members that hold most back on these topics, one each, most first."""
         there = set(here.places["topic"].to_pylist())
-        found: dict[str, dict[str, Any]] = {}
-        for row in self.blockers.to_pylist():
-            if row["members"] or not row["bytes_freed_if_waived"] or row["topic"] not in there:
+        found: dict[str, Blocker] = {}
+        for row in self.blockers:
+            if row.members or not row.bytes_freed_if_waived or row.topic not in there:
                 continue
-            group = found.setdefault(row["group_id"], {**row, "bytes_freed_if_waived": 0})
-            group["bytes_freed_if_waived"] += row["bytes_freed_if_waived"]
-            seen = [at for at in (group["last_commit_at"], row["last_commit_at"]) if at]
-            group["last_commit_at"] = max(seen, default=None)
-        order = sorted(found.values(), key=lambda g: (-g["bytes_freed_if_waived"], g["group_id"]))
+            before = found.get(row.group_id)
+            seen = [at for at in (before and before.last_commit_at, row.last_commit_at) if at]
+            freed = row.bytes_freed_if_waived + ((before and before.bytes_freed_if_waived) or 0)
+            found[row.group_id] = replace(
+                row, bytes_freed_if_waived=freed, last_commit_at=max(seen, default=None)
+            )
+        order = sorted(found.values(), key=lambda g: (-(g.bytes_freed_if_waived or 0), g.group_id))
         return order[:_MOST_OFFERS]
 
 
 def known(store: ClusterStore, broker_id: int) -> Known:
     """Read it. Raises StoreError NO_ANALYSIS."""
     import pyarrow.compute as pc
+
+    from dashboard.core.arrow import records
 
     analysis = store.latest_analysis()
 
@@ -352,7 +355,7 @@ def known(store: ClusterStore, broker_id: int) -> Known:
         store.manifest("findings", analysis).taken_at,
         table("curves", own),
         table("reclaimable", pc.field("target") == "committed", targets),
-        table("growth", own).to_pylist(),
-        table("slow_followers", pc.field("slow")).to_pylist(),
-        store.read("findings", analysis, "blockers"),
+        records(table("growth", own), GrowthRow),
+        records(table("slow_followers", pc.field("slow")), SlowFollower),
+        records(store.read("findings", analysis, "blockers"), Blocker),
     )

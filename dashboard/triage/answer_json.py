@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dashboard.core.clock import format_time
 from dashboard.triage.answer import Triage
 from dashboard.triage.offers import Offer, instead
@@ -13,7 +11,7 @@ from dashboard.triage.timing import helps
 from dashboard.triage.words import TIERS, sentences
 
 
-def to_json(answer: Triage) -> dict[str, Any]:
+def to_json(answer: Triage) -> dict[str, object]:
     """Sizes in bytes on the disk in need, times in seconds; null where something is not known."""
     question, disk = answer.question, answer.disk
     return {
@@ -57,7 +55,7 @@ def _here(here: Here) -> dict[str, int | None]:
     return {"bytes_low": here.low, "bytes_likely": here.likely, "bytes_high": here.high}
 
 
-def _disk(answer: Triage) -> dict[str, Any]:
+def _disk(answer: Triage) -> dict[str, object]:
     disk = answer.disk
     return {
         "total_bytes": disk.total_bytes,
@@ -71,7 +69,7 @@ def _disk(answer: Triage) -> dict[str, Any]:
     }
 
 
-def _tier(answer: Triage, tier: int) -> dict[str, Any]:
+def _tier(answer: Triage, tier: int) -> dict[str, object]:
     """What is planned of a tier, and what the operator's word would add to it."""
     planned = [c for c in answer.chosen if c.tier == tier]
     rest: list[Piece] = [piece for piece in answer.unaccepted if piece.tier == tier]
@@ -84,13 +82,13 @@ def _tier(answer: Triage, tier: int) -> dict[str, Any]:
     }
 
 
-def _partition(chosen: Chosen) -> dict[str, Any]:
+def _partition(chosen: Chosen) -> dict[str, object]:
     key = chosen.key
     return {"topic": key.topic, "partition": key.partition, "tier": chosen.tier,
             "undeclared": chosen.undeclared, **_here(chosen.here)}  # fmt: skip
 
 
-def _offer(offer: Offer) -> dict[str, Any]:
+def _offer(offer: Offer) -> dict[str, object]:
     return {
         "group_id": offer.group_id,
         "partitions": offer.partitions,
@@ -100,7 +98,7 @@ def _offer(offer: Offer) -> dict[str, Any]:
     }
 
 
-def _time(answer: Triage) -> dict[str, Any] | None:
+def _time(answer: Triage) -> dict[str, object] | None:
     found = answer.timing
     if found is None:
         return None

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from dashboard.core.errors import UsageError
 from dashboard.domain.model import LogDir, LogDirsAnswer, TopicPartition
+from dashboard.store.finding_rows import GrowthRow
 
 OBSTACLES = OFFLINE, DOWN, SILENT = "LOG_DIR_OFFLINE", "BROKER_DOWN", "BROKER_SILENT"
 _STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
@@ -76,7 +77,7 @@ def look(
     log_dir: str | None,
     *,
     known: Mapping[str, int],
-    growth: Sequence[Mapping[str, Any]],
+    growth: Sequence[GrowthRow],
 ) -> Disk:
     """The log dir in need: the one named, else the fullest that is online.
 
@@ -160,12 +161,11 @@ def _refuse(named: str, known: Sequence[str], broker_id: int) -> NoReturn:
     )
 
 
-def _grows_by(growth: Sequence[Mapping[str, Any]], broker_id: int, log_dir: str) -> int | None:
+def _grows_by(growth: Sequence[GrowthRow], broker_id: int, log_dir: str) -> int | None:
     """What the disk says of all on it, else what its replicas' bytes in and out say."""
     for row in growth:
         # Rows with a topic are of that topic alone there.
-        if (row["topic"], row["broker_id"], row["log_dir"]) == (None, broker_id, log_dir):
-            used, replicas = row["used_bytes_per_hour"], row["growth_per_hour"]
-            found: int | None = used if used is not None else replicas
-            return found
+        if (row.topic, row.broker_id, row.log_dir) == (None, broker_id, log_dir):
+            used, replicas = row.used_bytes_per_hour, row.growth_per_hour
+            return used if used is not None else replicas
     return None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.forecast.forecast import Forecast
 from dashboard.purge.forecast.holdups import holdups
 from dashboard.purge.forecast.text import native_for_all
+from dashboard.store.finding_rows import SlowFollower
 
 WAIT_ALL, NATIVE, VERIFIED = "wait-all", "leader-only", "leader-only-verified"
 # Without a forecast: a purge of few requests, each answered in milliseconds by its leader.
@@ -31,7 +31,7 @@ class Risk:
 
 
 def risks(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[SlowFollower],
     keys: Collection[TopicPartition],
     forecast: Forecast | None,
 ) -> tuple[Risk, ...]:
@@ -39,10 +39,10 @@ def risks(
 
     A broker that the live look finds behind has its words; by broker.
     """
-    slow: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    slow: dict[int, list[SlowFollower]] = defaultdict(list)
     for row in rows:
-        if row["slow"] and TopicPartition(row["topic"], row["partition"]) in keys:
-            slow[row["broker_id"]].append(row)
+        if row.slow and TopicPartition(row.topic, row.partition) in keys:
+            slow[row.broker_id].append(row)
     found = {broker_id: _known(broker_id, rows) for broker_id, rows in slow.items()}
     for h in reversed(holdups(forecast.stalls) if forecast else []):
         if h.broker_id is not None and not h.fetching:
@@ -79,13 +79,13 @@ def follower_seconds(found: Iterable[Risk], broker_id: int) -> float | None:
     return 0.0 if mine is None else mine.catch_up_seconds
 
 
-def _known(broker_id: int, rows: list[Mapping[str, Any]]) -> Risk:
-    causes = Counter(row["cause"] for row in rows if row["cause"])
+def _known(broker_id: int, rows: list[SlowFollower]) -> Risk:
+    causes = Counter(row.cause for row in rows if row.cause)
     why = causes.most_common(1)[0][0] if causes else "cause unknown"
-    times = [row["catch_up_seconds"] for row in rows]
+    times = [row.catch_up_seconds for row in rows]
     known = [seconds for seconds in times if seconds is not None]
-    lag = max((row["lag_records"] or 0 for row in rows), default=0)
-    out = sum(row["in_sync"] is False for row in rows)
+    lag = max((row.lag_records or 0 for row in rows), default=0)
+    out = sum(row.in_sync is False for row in rows)
     said = f"Broker {broker_id} follows slowly ({why}): up to {lag} records behind"
     said += f", out of sync on {out}." if out else "."
     return Risk(broker_id, len(rows), said, max(known) if len(known) == len(times) else None)

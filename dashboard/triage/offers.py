@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Group
@@ -13,6 +13,7 @@ from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.resolve import resolve
+from dashboard.store.finding_rows import Blocker
 from dashboard.triage.disk import DOWN, OFFLINE, SILENT, Disk
 from dashboard.triage.pieces import Here, Piece, gains, total
 
@@ -55,22 +56,22 @@ def offers(
     read: Read,
     curves: ReplicaCurves,
     free: Sequence[Piece],
-    groups: Sequence[Mapping[str, Any]],
+    groups: Sequence[Blocker],
 ) -> list[Offer]:
     """An offer per group that has no member now and frees something, most bytes first.
 
-    `groups` are rows of `Known.dead_groups`; only the waiver of that one group is computed.
+    `groups` are those of `Known.dead_groups`; only the waiver of that one group is computed.
     """
     found = []
     for row in groups:
-        group_id = row["group_id"]
+        group_id = row.group_id
         if not is_dead(read.facts.groups.get(group_id)):
             continue
         waiver = Waiver(group_id, "offered", read.request.by, read.now)
         more = gains(waived(live, read, [waiver]), curves, free)
         if more:
             undeclared = sum(piece.undeclared for piece in more)
-            found.append(Offer(group_id, total(more), len(more), undeclared, row["last_commit_at"]))
+            found.append(Offer(group_id, total(more), len(more), undeclared, row.last_commit_at))
     return sorted(found, key=lambda o: (-o.here.low, -o.here.likely, o.group_id))
 
 

@@ -34,7 +34,7 @@ from dashboard.demo import verbs
 verbs.up(
     settings.load(),
     lambda line: print(line, file=sys.stderr),
-    lambda found: print(json.dumps(found), flush=True),
+    lambda found: print(json.dumps(verbs.described(found)), flush=True),
     parts=tuple(sys.argv[2:]), brokers=int(sys.argv[1]),
 )
 """

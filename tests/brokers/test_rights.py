@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.cluster.live import connect
 from dashboard.core.errors import ClusterError
-from dashboard.doctor.doctor_rights import held_rights
+from dashboard.doctor.doctor import held_rights
 from dashboard.domain import rights
 from dashboard.domain.rights import Feature, Right
 from tests.brokers import principals

@@ -50,7 +50,7 @@ def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
         bench.commit("unseen-g", topic, {0: 3000})
     first = take(bench, sources)
     assert all(broker["answered"] and not broker["missing"] for broker in first.metrics)
-    (before,) = (r.to_json() for r in bench.plan(hidden).readings)
+    (before,) = (r.to_json() for r in bench.plan(hidden).unseen_readers)
     assert before["measured"] == "not measured"
 
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
     (guard,) = found[hidden].guards
     assert guard.name == GUARD
     assert hidden in guard.reason and "explain 0 B" in guard.reason
-    rows = {r.topic: r.to_json() for r in bench.plan(hidden, known).readings}
+    rows = {r.topic: r.to_json() for r in bench.plan(hidden, known).unseen_readers}
     assert {r["measured"] for r in rows.values()} == {"measured"}
     # What the broker counts is what was read: records of some 1,070 bytes, once and twice.
     sent = {t: r["bytes_out_an_hour"] * r["window_ms"] / 3_600_000 for t, r in rows.items()}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.safety.guard_texts import guard
-from dashboard.topics.idle import judged
+from dashboard.topics.idle import IdleTopic, WantedBy
 from tests.support.sample_partitions import Rows, SamplePartition
 
 DAYS = 7
@@ -29,7 +29,7 @@ def idle_topics(
         for topic in _QUIET
         if any(p.topic.topic == topic for p in parts)
     ]
-    return [{**row, **judged(row, DAYS, taken_at)} for row in rows]
+    return [asdict(row.judged(DAYS)) for row in rows]
 
 
 def _row(
@@ -38,37 +38,34 @@ def _row(
     answered: list[int],
     taken_at: datetime,
     missing: int | None,
-) -> dict[str, Any]:
+) -> IdleTopic:
     quiet, kind, groups, reading = _QUIET[topic]
     unread = sum(p.leader == missing for p in own)
-    return {
-        "topic": topic, "kind": kind, "tool": "Kafka Streams" if kind == "streams" else None,
-        "owner": own[0].topic.owner, "partitions": len(own), "unread_partitions": unread,
-        "quiet_since": taken_at - quiet, "known_since": taken_at - quiet,
-        "last_moved_at": None, "groups": groups, "reading_groups": reading, "share_groups": [],
-        "last_commit_at": taken_at - quiet if groups and quiet > timedelta(days=1) else None,
-        "bytes_out_per_hour": None,
-        "records": sum(p.high_watermark - p.log_start for p in own),
-        "size_bytes": sum(p.size_bytes for p in own) * len(answered),
-        "evidence": ["commits"] if unread else ["offsets", "commits"], "readers_unknown": None,
-        "retention_ms": 30 * 86_400_000, "replay_window_ms": 0, "guards": _guards(own),
-    }  # fmt: skip
+    return IdleTopic(
+        taken_at=taken_at,
+        topic=topic, kind=kind, tool="Kafka Streams" if kind == "streams" else None,
+        owner=own[0].topic.owner, partitions=len(own), unread_partitions=unread,
+        quiet_since=taken_at - quiet, known_since=taken_at - quiet,
+        last_moved_at=None, groups=groups, reading_groups=reading, share_groups=[],
+        last_commit_at=taken_at - quiet if groups and quiet > timedelta(days=1) else None,
+        bytes_out_per_hour=None,
+        records=sum(p.high_watermark - p.log_start for p in own),
+        size_bytes=sum(p.size_bytes for p in own) * len(answered),
+        evidence=["commits"] if unread else ["offsets", "commits"], readers_unknown=None,
+        retention_ms=30 * 86_400_000, replay_window_ms=0, guards=_guards(own),
+    )  # fmt: skip
 
 
-def _guards(own: list[SamplePartition]) -> Rows:
+def _guards(own: list[SamplePartition]) -> list[WantedBy]:
     """As `analytics.readers.wanted` finds them."""
     topic = own[0].topic
     facts = {"topic": topic.topic, "who": "No group", "group_id": "metrics-tail", "brokers": "3"}
     names = [*topic.guards, *([] if topic.owner else ["readers-undeclared"])]
-    found: Rows = [
-        {"name": name, "partitions": len(own), "reason": guard(name, **facts).reason}
-        for name in names
-    ]
+    found = [WantedBy(name, None, len(own), None, guard(name, **facts).reason) for name in names]
     for group in topic.groups:
         records = sum(p.high_watermark - p.committed[group] for p in own)
         if records:
-            found.append({"name": "unread-by-group", "group_id": group, "partitions": len(own),
-                          "records": records})  # fmt: skip
+            found.append(WantedBy("unread-by-group", group, len(own), records, None))
     return found
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.topics.retention_fit import SHORTER, judged
+from dashboard.topics.retention_fit import SHORTER, RetentionFit
 from tests.support.sample_partitions import Rows, SamplePartition
 
 _HOUR, _DAY = 3_600_000, 86_400_000
@@ -45,10 +46,12 @@ def _row(
         "lag_low_ms": lag * 9 // 10, "lag_high_ms": lag, "margin": MARGIN, "replay_window_ms": 0,
         "retention_ms": retention, "size_bytes": size, "guards": [], "gone_groups": [],
     }  # fmt: skip
-    row |= judged(row, taken_at)
-    shorter = row["verdict"] == SHORTER
+    found = RetentionFit(**row, taken_at=taken_at).judged()
+    shorter = found.verdict == SHORTER
     freed = {"low": size // 4, "likely": size // 3, "high": size // 2}
-    return row | {f"freed_{end}_bytes": n if shorter else None for end, n in freed.items()}
+    return asdict(found) | {
+        f"freed_{end}_bytes": n if shorter else None for end, n in freed.items()
+    }
 
 
 def reader_lags(parts: list[SamplePartition], taken_at: datetime) -> Rows:

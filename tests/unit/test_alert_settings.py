@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.core.errors import SettingsError
 from dashboard.settings import settings as settings_module
-from dashboard.settings.alerts import ALERT_KEYS, ALERT_NAMES, AlertSettings, alert_settings
+from dashboard.settings.alerts import ALERT_NAMES, AlertSettings, alert_settings
 from dashboard.settings.settings import load
 
 SECRET = "hooks.example.com/services/T0/s3cret"
@@ -100,4 +100,6 @@ def test_a_wrong_value_is_named_with_the_next_step(table: Any, said: str, next_s
 def test_the_docs_name_every_key_and_alert() -> None:
     page = (Path(settings_module.__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
     section = page.split("## Alerts")[1].split("## ")[0]
-    assert all(f"`{name}`" in section for name in (*ALERT_KEYS, *ALERT_NAMES))
+    assert all(
+        f"`{name}`" in section for name in (*AlertSettings.__dataclass_fields__, *ALERT_NAMES)
+    )

@@ -181,7 +181,7 @@ def test_a_trace_that_cannot_be_written_stops_no_snapshot(
     def full(*_: object) -> None:
         raise StoreError("the disk is full", "Free it.")
 
-    monkeypatch.setattr(ClusterStore, "write_attempt", full)
+    monkeypatch.setattr(ClusterStore, "write_record", full)
     told: list[str] = []
     cluster = store_at(str(tmp_path))
     collect(FakeLive(), cluster, now=utc_now, progress=told.append)  # type: ignore[arg-type]

@@ -11,13 +11,13 @@ import pytest
 from dashboard.core.canonical import canonical, digest
 from dashboard.core.errors import LowwaterError
 from dashboard.orphans import verdicts
-from dashboard.purge.plan import plan_json
+from dashboard.purge.plan.plan import Plan
 from tests.unit.orphans.test_verdicts import FOUND, NOW
 from tests.unit.purge.test_plan import free_plan
 
 Parse = Callable[[str], Any]
 KINDS: dict[str, tuple[str, Parse]] = {
-    "plan": (free_plan().to_json_text(), lambda text: plan_json.parse(text, "f.json")),
+    "plan": (free_plan().to_json_text(), lambda text: Plan.from_json_text(text, "f.json")),
     "verdicts": (verdicts.write(FOUND), lambda text: verdicts.parse(text, "f.json", now=NOW)),
 }
 
@@ -41,7 +41,7 @@ def told(kind: str, change: Callable[[dict[str, Any]], Any], *, rehash: bool = T
         ("plan", "PLAN_INVALID", "PLAN_EDITED: f.json was changed after it was planned", "plan",
          "is not a plan"),
         ("verdicts", "VERDICTS_INVALID", "VERDICTS_CHANGED: f.json was changed after it was "
-         "written", "file of verdicts", "is no file of verdicts"),
+         "written", "file of verdicts", "is not a file of verdicts"),
     ],
 )  # fmt: skip
 def test_each_kind_keeps_its_words(
@@ -53,7 +53,7 @@ def test_each_kind_keeps_its_words(
     edited = told(kind, lambda d: d.update(cluster_id="other"), rehash=False)
     assert edited.startswith(f"{changed}: its sha256 is ")
     assert told(kind, lambda d: d.pop("cluster_name")) == (
-        f"{invalid}: f.json {no_such}: KeyError 'cluster_name'"
+        f"{invalid}: f.json {no_such}: $.cluster_name is missing"
     )
     assert told(kind, lambda d: d.update(zebra=1)) == (
         f"{invalid}: f.json holds keys or values that no {noun} has"
@@ -61,7 +61,7 @@ def test_each_kind_keeps_its_words(
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [("plan", "is not a plan"), ("verdicts", "cannot be hashed")]
+    ("kind", "said"), [("plan", "is not a plan"), ("verdicts", "is not a file of verdicts")]
 )
 def test_a_number_that_json_has_not_is_named(kind: str, said: str) -> None:
     text, parse = KINDS[kind]

@@ -12,6 +12,7 @@ import pytest
 
 from dashboard.collect import watch
 from dashboard.collect.collect import Collected, collect
+from dashboard.core.canonical import written
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import InventoryError
 from dashboard.inventory.loading import META_KEY, load, load_all
@@ -115,17 +116,17 @@ def test_a_file_cut_short_or_foreign_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_major_is_refused_and_an_older_minor_lacks_columns(tmp_path: Path) -> None:
     path = inventory(tmp_path)
-    table, summary = pq.read_table(path), load(path).summary
+    table, summary = pq.read_table(path), written(load(path).summary)
 
-    def written(version: list[int]) -> str:
+    def of_version(version: list[int]) -> str:
         footer = {META_KEY: json.dumps({**summary, "schema_version": version})}
         kept = table.drop_columns(["allocated_bytes"])
         pq.write_table(kept.replace_schema_metadata(footer), tmp_path / "f")
         return str(tmp_path / "f")
 
-    assert load(written([1, 7])).tables["segments"].to_pylist()[0]["allocated_bytes"] is None
+    assert load(of_version([1, 7])).tables["segments"].to_pylist()[0]["allocated_bytes"] is None
     with pytest.raises(InventoryError) as refused:
-        load(written([2, 0]))
+        load(of_version([2, 0]))
     assert refused.value.code == "INVENTORY_TOO_NEW"
 
 

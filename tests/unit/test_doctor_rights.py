@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from dashboard.cluster.configs import ConfigsAnswer
-from dashboard.doctor.doctor_rights import (
+from dashboard.doctor.doctor import (
     PROBE,
     Held,
     held_rights,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.domain.topic_kinds import kind_of, tool
-from dashboard.topics.idle import headline, idle, judged, not_proposed, risks
+from dashboard.topics.idle import IdleTopic, WantedBy, headline, idle, not_proposed, risks
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=30)
@@ -23,15 +23,19 @@ QUIET: dict[str, Any] = {
 }  # fmt: skip
 
 
+def quiet(**facts: Any) -> IdleTopic:
+    return IdleTopic(**{**QUIET, **facts})
+
+
 def verdict(days: int = 7, **facts: Any) -> str:
-    return str(judged({**QUIET, **facts}, days, NOW)["verdict"])
+    return quiet(**facts).judged(days).verdict
 
 
 def reason(days: int = 7, **facts: Any) -> str:
-    return str(judged({**QUIET, **facts}, days, NOW)["reason"])
+    return quiet(**facts).judged(days).reason
 
 
-def line(row: dict[str, Any], servers: str = "b:1", unusable: str = "") -> str | None:
+def line(row: IdleTopic, servers: str = "b:1", unusable: str = "") -> str | None:
     found = idle([row], 7, unusable)
     return found.delete_command(found.rows[0], servers)
 
@@ -76,41 +80,40 @@ def test_unknown_is_never_idle(facts: dict[str, Any], said: str) -> None:
 
 def test_rows_are_judged_for_the_days_that_are_asked_for_and_idle_ones_come_first() -> None:
     rows = [
-        {**QUIET, "topic": "small", "size_bytes": 1},
-        {**QUIET, "topic": "alive", "reading_groups": ["g"]},
-        {**QUIET, "topic": "unmeasured", "size_bytes": None},
-        {**QUIET, "topic": "large", "size_bytes": 9},
+        quiet(topic="small", size_bytes=1),
+        quiet(topic="alive", reading_groups=["g"]),
+        quiet(topic="unmeasured", size_bytes=None),
+        quiet(topic="large", size_bytes=9),
     ]
     found = idle(rows, 7, "")
-    assert [row["topic"] for row in found.rows] == ["large", "small", "unmeasured", "alive"]
-    kept = {**QUIET, "topic": "kept", "size_bytes": 99, "retention_ms": -1}
-    assert [row["topic"] for row in idle([kept, *rows], 7, "").rows][2:4] == ["unmeasured", "kept"]
+    assert [row.topic for row in found.rows] == ["large", "small", "unmeasured", "alive"]
+    kept = quiet(topic="kept", size_bytes=99, retention_ms=-1)
+    assert [row.topic for row in idle([kept, *rows], 7, "").rows][2:4] == ["unmeasured", "kept"]
     assert not idle(rows, 60, "").of("idle")
 
 
 def test_only_ordinary_idle_topics_get_a_line_and_it_names_no_other_topic() -> None:
-    said = line(QUIET, "b1:9092,b2:9092")
+    said = line(quiet(), "b1:9092,b2:9092")
     assert said is not None
     words = shlex.split(said)
     assert words[:4] == ["kafka-topics.sh", "--bootstrap-server", "b1:9092,b2:9092", "--delete"]
     assert re.fullmatch(words[-1], "old.orders-2")
     assert not re.fullmatch(words[-1], "old-orders-2")
     for kind in ("compacted", "dead-letter", "retry", "streams", "tool", None):
-        assert line({**QUIET, "kind": kind}) is None
-        assert not_proposed({**QUIET, "kind": kind})
-    assert line({**QUIET, "quiet_since": None}) is None
+        assert line(quiet(kind=kind)) is None
+        assert not_proposed(quiet(kind=kind))
+    assert line(quiet(quiet_since=None)) is None
 
 
 def test_findings_that_do_not_tell_of_now_propose_nothing() -> None:
-    found = idle([QUIET], 7, "they are 60 days old")
-    assert (line(QUIET, unusable="they are 60 days old"), found.deletable) == (None, [])
+    found = idle([quiet()], 7, "they are 60 days old")
+    assert (line(quiet(), unusable="they are 60 days old"), found.deletable) == (None, [])
     assert found.not_proposed(found.rows[0]) == "they are 60 days old"
     assert headline(found) == "1 topic idle for 7 days or more; not proposed: 1."
 
 
-def guard(name: str, **facts: Any) -> dict[str, Any]:
-    return {"name": name, "group_id": None, "partitions": 2, "records": None,
-            "reason": "Told.", **facts}  # fmt: skip
+def guard(name: str, group_id: str | None = None, records: int | None = None) -> WantedBy:
+    return WantedBy(name, group_id, 2, records, "Told.")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ def guard(name: str, **facts: Any) -> dict[str, Any]:
 def test_no_line_where_somebody_may_still_want_its_records(
     facts: dict[str, Any], said: str
 ) -> None:
-    row = {**QUIET, **facts}
+    row = quiet(**facts)
     why = not_proposed(row)
     assert why is not None and said in why and not why.endswith(".")
     assert line(row) is None
@@ -141,17 +144,17 @@ def test_no_line_where_somebody_may_still_want_its_records(
 
 def test_of_many_groups_that_have_not_read_it_some_are_named() -> None:
     unread = [guard("unread-by-group", group_id=f"g{n}", records=9 - n) for n in range(5)]
-    why = not_proposed({**QUIET, "guards": unread})
+    why = not_proposed(quiet(guards=unread))
     assert why is not None and "group g2 has not" in why and why.endswith("read it all: 2 more")
 
 
 def test_risks_tell_what_nobody_has_seen() -> None:
-    assert any("without a group" in said for said in risks(QUIET))
-    measured = {**QUIET, "evidence": ["offsets", "commits", "metrics"]}
+    assert any("without a group" in said for said in risks(quiet()))
+    measured = quiet(evidence=["offsets", "commits", "metrics"])
     assert any("without a group" in said for said in risks(measured)), "it may read at night"
-    assert any("hold offsets" in said for said in risks({**QUIET, "groups": 1}))
-    assert "40 records" in risks(QUIET)[0]
-    undeclared = {**QUIET, "guards": [guard("readers-undeclared")]}
+    assert any("hold offsets" in said for said in risks(quiet(groups=1)))
+    assert "40 records" in risks(quiet())[0]
+    undeclared = quiet(guards=[guard("readers-undeclared")])
     assert not_proposed(undeclared) is None and "Nobody declared" in risks(undeclared)[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,11 +12,19 @@ import pytest
 
 from dashboard.core.errors import SettingsError
 from dashboard.settings.topics import retention_settings
-from dashboard.topics.retention_fit import change, fitting_ms, headline, in_order, judged, span
+from dashboard.topics.retention_fit import (
+    RetentionFit,
+    change,
+    fitting_ms,
+    headline,
+    in_order,
+    span,
+)
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HOUR, DAY = 3_600_000, 86_400_000
 ROW: dict[str, Any] = {
+    "taken_at": NOW,
     "topic": "team.orders", "partitions": 3, "unknown_partitions": 0, "guards": [],
     "gone_groups": [],
     "lag_since": NOW - timedelta(days=20), "groups_since": NOW - timedelta(days=20),
@@ -25,8 +34,8 @@ ROW: dict[str, Any] = {
 }  # fmt: skip
 
 
-def found(**facts: Any) -> dict[str, Any]:
-    return {**ROW, **facts, **judged({**ROW, **facts}, NOW)}
+def found(**facts: Any) -> RetentionFit:
+    return RetentionFit(**{**ROW, **facts}).judged()
 
 
 @pytest.mark.parametrize(
@@ -43,15 +52,15 @@ def test_it_is_the_lag_with_its_margin_rounded_up(
 
 
 def test_a_shorter_one_is_proposed_only_where_it_is_shorter() -> None:
-    assert (found()["verdict"], found()["fits_ms"]) == ("shorter", 3 * DAY)
-    assert "at most 2 h behind" in found()["reason"]
-    assert found(retention_ms=-1)["verdict"] == "shorter"
-    assert found(retention_ms=3 * DAY)["verdict"] == "keep"
+    assert (found().verdict, found().fits_ms) == ("shorter", 3 * DAY)
+    assert "at most 2 h behind" in found().reason
+    assert found(retention_ms=-1).verdict == "shorter"
+    assert found(retention_ms=3 * DAY).verdict == "keep"
     gone = found(gone_groups=["monthly", "other"])
-    assert gone["verdict"] == "unknown", "a purge would stop where it stands"
-    assert "group monthly and 1 more read it and is gone" in gone["reason"]
+    assert gone.verdict == "unknown", "a purge would stop where it stands"
+    assert "group monthly and 1 more read it and is gone" in gone.reason
     late = found(retention_ms=HOUR)
-    assert late["verdict"] == "too-short" and "may go unread" in late["reason"]
+    assert late.verdict == "too-short" and "may go unread" in late.reason
 
 
 @pytest.mark.parametrize(
@@ -67,7 +76,7 @@ def test_a_shorter_one_is_proposed_only_where_it_is_shorter() -> None:
 )
 def test_unknown_proposes_nothing(facts: dict[str, Any], said: str) -> None:
     row = found(**facts)
-    assert (row["verdict"], row["fits_ms"]) == ("unknown", None) and said in row["reason"]
+    assert (row.verdict, row.fits_ms) == ("unknown", None) and said in row.reason
     assert change(row, "kafka-configs", "b:1", "") is None
 
 
@@ -88,8 +97,8 @@ def test_the_change_is_text_for_each_tool() -> None:
 
 def test_the_sum_has_its_bounds_and_leaves_out_what_is_not_known() -> None:
     blank = dict.fromkeys(("freed_low_bytes", "freed_likely_bytes", "freed_high_bytes"))
-    rows = [found(guards=["share-group"], topic="a"), {**found(topic="b"), **blank}, found()]
-    assert [row["topic"] for row in in_order(rows)] == ["team.orders", "b", "a"]
+    rows = [found(guards=["share-group"], topic="a"), replace(found(topic="b"), **blank), found()]
+    assert [row.topic for row in in_order(rows)] == ["team.orders", "b", "a"]
     assert headline(rows) == (
         "2 of 3 topics with declared readers may keep records for less; that frees 2.0 MiB on all "
         "replicas (1.0 MiB to 3.0 MiB); of 1 the bytes are not known; of 1 it is not known."

@@ -16,7 +16,7 @@ from dashboard.core.errors import StoreError
 from dashboard.history.pruning import prune
 from dashboard.store import snapshot_files
 from dashboard.store.snapshot_files import Manifest
-from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.snapshots import ClusterStore, Connection, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
 
 NOW = datetime(2026, 3, 1, 4, 0, 0, 5000, tzinfo=UTC)
@@ -294,11 +294,7 @@ def test_a_clock_that_steps_back_makes_no_snapshot_the_older_one(cluster: Cluste
 def test_connection_and_declarations_read_back(cluster: ClusterStore) -> None:
     assert cluster.name == "c1"
     cluster.write_connection("h:1", "/etc/client.properties", "prod")
-    assert cluster.connection() == {
-        "bootstrap_servers": "h:1",
-        "client_config": "/etc/client.properties",
-        "name": "prod",
-    }
+    assert cluster.connection() == Connection("h:1", "/etc/client.properties", "prod")
     assert cluster.name == "prod"
     assert cluster.declarations() == []
     cluster.write_declarations([{"glob": "a*", "owner": "me"}])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.core.errors import UsageError
+from dashboard.core.errors import StoreError, UsageError
 from dashboard.core.visible import in_lines
+
+if TYPE_CHECKING:
+    from dashboard.store.snapshots import ClusterStore
 
 # What people read first; --json carries every column.
 _COLUMNS = {
@@ -114,6 +117,19 @@ def check_limit(limit: int | None) -> None:
         raise UsageError(
             f"--limit {limit} is no number of rows", "Give a number above 0, or leave it out."
         )
+
+
+def checked(cluster: ClusterStore, analysis_id: str, table: str) -> str:
+    """The table's name. Raises StoreError NO_ANALYSIS where an older release wrote the findings
+    without it: nothing in it would read as nothing found.
+    """
+    if table not in cluster.manifest("findings", analysis_id).tables:
+        raise StoreError(
+            f"the newest analysis {analysis_id} is of an older release, without {table}",
+            "Analyze again: lowwater analyze.",
+            code="NO_ANALYSIS",
+        )
+    return table
 
 
 def _check_topic(args: argparse.Namespace, columns: list[str]) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
 from dashboard.cli.findings.findings import check_limit
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.visible import in_lines
+
+if TYPE_CHECKING:
+    from dashboard.store.finding_rows import SlowFollower
 
 _COLUMNS = ("broker", "topic", "partition", "behind", "bytes", "log start", "trend", "cause")
 
@@ -36,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from dashboard.core.arrow import records
+    from dashboard.store.finding_rows import SlowFollower
     from dashboard.views.followers import slow_units
 
     check_limit(args.limit)
@@ -47,17 +53,19 @@ def run(args: argparse.Namespace) -> int:
     units = slow_units(table)
     slow = table.filter(pc.fill_null(table["slow"], False))
     wanted = slow if args.slow or not args.json else table
-    rows = wanted.sort_by(_FURTHEST).slice(0, args.limit).to_pylist()
+    shown = wanted.sort_by(_FURTHEST).slice(0, args.limit)
     value = {
         "analysis_id": analysis_id,
         "cluster_id": cluster.cluster_id,
         "followers": table.num_rows,
         "slow": slow.num_rows,
         "sentences": [unit.text for unit in units],
-        "rows": rows,
+        "rows": shown.to_pylist(),
         "matching_rows": wanted.num_rows,
     }
-    output.emit(value, _text(value, rows), as_json=args.json)
+    counts = table.num_rows, slow.num_rows, wanted.num_rows
+    text = _text(records(shown, SlowFollower), [unit.text for unit in units], *counts)
+    output.emit(value, text, as_json=args.json)
     return 0
 
 
@@ -71,34 +79,33 @@ _FURTHEST = [
 ]
 
 
-def _text(value: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def _text(
+    shown: Sequence[SlowFollower], said: Sequence[str], followers: int, slow: int, matching: int
+) -> str:
     from dashboard.core.words import plural
 
-    count = plural(value["followers"], "follower")
-    if not rows:
+    count = plural(followers, "follower")
+    if not shown:
         return f"{count}, none of them slow"
-    lines = [f"{value['slow']} of {count} slow", *(f"  {s}" for s in value["sentences"]), ""]
-    table = output.table([_line(row) for row in rows], list(_COLUMNS))
-    left = value["matching_rows"] - len(rows)
+    lines = [f"{slow} of {count} slow", *(f"  {sentence}" for sentence in said), ""]
+    left = matching - len(shown)
+    table = output.table([_line(row) for row in shown], list(_COLUMNS))
     return in_lines([*lines, table, *([f"and {left} more"] if left else [])])
 
 
-def _line(row: dict[str, Any]) -> dict[str, Any]:
+def _line(row: SlowFollower) -> dict[str, object]:
     from dashboard.core.words import behind, plural
 
-    records, start = row["lag_records"], row["log_start_lag"]
+    lag = row.lag_records
+    start = plural(row.log_start_lag, "record") if row.log_start_lag else None
     return {
-        "broker": row["broker_id"],
-        "topic": row["topic"],
-        "partition": row["partition"],
-        "behind": "unknown" if records is None else behind(records, row["lag_seconds"]),
-        "bytes": None if row["lag_bytes"] is None else output.size(row["lag_bytes"]),
-        "log start": _log_start(row, None if not start else plural(start, "record")),
-        "trend": row["trend"] if row["alive"] else "no answer",
-        "cause": row["cause"],
+        "broker": row.broker_id,
+        "topic": row.topic,
+        "partition": row.partition,
+        "behind": "unknown" if lag is None else behind(lag, row.lag_seconds),
+        "bytes": None if row.lag_bytes is None else output.size(row.lag_bytes),
+        # The one that holds the low watermark says so.
+        "log start": f"{start}, holds" if start and row.holds_low_watermark else start,
+        "trend": row.trend if row.alive else "no answer",
+        "cause": row.cause,
     }
-
-
-def _log_start(row: dict[str, Any], lag: str | None) -> str | None:
-    """How far its log start is behind; the one that holds the low watermark says so."""
-    return f"{lag}, holds" if lag and row["holds_low_watermark"] else lag

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
 
 from dashboard.cli import context, output
-from dashboard.cli.findings.findings import check_limit
+from dashboard.cli.findings.findings import check_limit, checked
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import StoreError, UsageError
+from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines, in_paragraphs
 from dashboard.history.findings_age import Age, age_of
 from dashboard.settings.topics import MOST_DAYS
-from dashboard.topics.idle import Idle, headline, idle, risks, sure
-
-if TYPE_CHECKING:
-    from dashboard.store.snapshots import ClusterStore
+from dashboard.topics.idle import Idle, IdleTopic, headline, idle, risks, sure
 
 _DESCRIPTION = """\
 Topics without a write for so many days, without members of a group and without a commit, by
@@ -53,12 +50,13 @@ def run(args: argparse.Namespace) -> int:
     """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
     check_limit(args.limit)
     _check_days(args.days)
+    from dashboard.core.arrow import records
     from dashboard.purge.evidence import doubts
 
     settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
     rows = cluster.read("findings", analysis_id, checked(cluster, analysis_id, "idle_topics"))
-    chosen = [r for r in rows.to_pylist() if not args.topic or r["topic"] in args.topic]
+    chosen = [r for r in records(rows, IdleTopic) if not args.topic or r.topic in args.topic]
     analysis = cluster.manifest("findings", analysis_id)
     now = utc_now()
     age = age_of(cluster, analysis, now, settings.every)
@@ -67,22 +65,33 @@ def run(args: argparse.Namespace) -> int:
         return doubts.said(settings, cluster, topics, now)
 
     found = idle(chosen, args.days or settings.idle.days, age.unusable, ask)
-    value = _value(cluster, analysis_id, found, age, args.limit)
-    output.emit(value, _text(value, found, age), as_json=args.json)
+    servers = cluster.connection().bootstrap_servers
+    sizes = [row.size_bytes for row in found.deletable]
+    shown = found.rows[: args.limit]
+    value = {
+        "analysis_id": analysis_id,
+        "cluster_id": cluster.cluster_id,
+        **age.to_json(),
+        "days": found.days,
+        "idle": len(found.of("idle")),
+        "proposed": len(found.deletable),
+        "proposed_bytes": sum(size or 0 for size in sizes) if None not in sizes else None,
+        "unknown": len(found.of("unknown")),
+        "rows": [_row(found, row, servers) for row in shown],
+        "matching_rows": len(found.rows),
+    }
+    output.emit(value, _text(found, age, shown, servers), as_json=args.json)
     return 0
 
 
-def checked(cluster: ClusterStore, analysis_id: str, table: str) -> str:
-    """The table's name. Raises StoreError NO_ANALYSIS where an older release wrote the findings
-    without it: nothing in it would read as nothing found.
-    """
-    if table not in cluster.manifest("findings", analysis_id).tables:
-        raise StoreError(
-            f"the newest analysis {analysis_id} is of an older release, without {table}",
-            "Analyze again: lowwater analyze.",
-            code="NO_ANALYSIS",
-        )
-    return table
+def _row(found: Idle, row: IdleTopic, servers: str | None) -> dict[str, object]:
+    line = found.delete_command(row, servers)
+    return {
+        **asdict(row),
+        "not_proposed": found.not_proposed(row) if row.verdict == "idle" else None,
+        "delete_command": line,
+        "risks": risks(row) if line else [],
+    }
 
 
 def _check_days(days: int | None) -> None:
@@ -92,66 +101,36 @@ def _check_days(days: int | None) -> None:
         )
 
 
-def _value(
-    cluster: ClusterStore, analysis_id: str, found: Idle, age: Age, limit: int | None
-) -> dict[str, Any]:
-    servers = cluster.connection().get("bootstrap_servers")
-    sizes = [row["size_bytes"] for row in found.deletable]
-    rows = [
-        {
-            **row,
-            "not_proposed": found.not_proposed(row) if row["verdict"] == "idle" else None,
-            "delete_command": line,
-            "risks": risks(row) if line else [],
-        }
-        for row in found.rows[:limit]
-        for line in [found.delete_command(row, servers)]
-    ]
-    return {
-        "analysis_id": analysis_id,
-        "cluster_id": cluster.cluster_id,
-        **age.to_json(),
-        "days": found.days,
-        "idle": len(found.of("idle")),
-        "proposed": len(found.deletable),
-        "proposed_bytes": sum(size or 0 for size in sizes) if None not in sizes else None,
-        "unknown": len(found.of("unknown")),
-        "rows": rows,
-        "matching_rows": len(found.rows),
-    }
-
-
-def _text(value: dict[str, Any], found: Idle, age: Age) -> str:
-    idle_rows = [row for row in value["rows"] if row["verdict"] == "idle"]
-    parts: list[Any] = [f"{age.said}: {headline(found)}"]
+def _text(found: Idle, age: Age, shown: Sequence[IdleTopic], servers: str | None) -> str:
+    idle_rows = [row for row in shown if row.verdict == "idle"]
+    parts: list[str] = [f"{age.said}: {headline(found)}"]
     if age.unusable:
         parts.append(f"No line is given: {age.unusable}.")
     if idle_rows:
         parts.append(output.table([_line(row) for row in idle_rows], list(_COLUMNS)))
-    withheld = [(row["topic"], row["not_proposed"]) for row in idle_rows]
+    withheld = [(row.topic, found.not_proposed(row)) for row in idle_rows]
     reasons = [f"{topic}: not proposed: {why}" for topic, why in withheld
                if why and why != age.unusable]  # fmt: skip
     if reasons:
         parts.append(in_lines(reasons))
-    unknown = [row for row in value["rows"] if row["verdict"] == "unknown"]
+    unknown = [row for row in shown if row.verdict == "unknown"]
     if unknown:
-        parts.append(in_lines(f"{row['topic']}: {row['reason']}" for row in unknown))
-    offered = [row for row in idle_rows if row["delete_command"]]
+        parts.append(in_lines(f"{row.topic}: {row.reason}" for row in unknown))
+    offered = [(row, line) for row in idle_rows if (line := found.delete_command(row, servers))]
     if offered:
         parts.append("Lowwater deletes no topic. Before you do:")
-    for row in offered:
-        risks = (f"  {said}" for said in row["risks"])
-        parts.append(in_lines([f"{row['topic']}:", *risks, row["delete_command"]]))
+    for row, line in offered:
+        parts.append(in_lines([f"{row.topic}:", *(f"  {said}" for said in risks(row)), line]))
     return in_paragraphs(parts)
 
 
-def _line(row: dict[str, Any]) -> dict[str, Any]:
+def _line(row: IdleTopic) -> dict[str, object]:
     return {
-        "topic": row["topic"],
-        "kind": row["tool"] or row["kind"] or "unknown",
-        "quiet since": row["quiet_since"],
-        "groups": row["groups"],
-        "last commit": row["last_commit_at"],
-        "bytes": output.size(row["size_bytes"]),
+        "topic": row.topic,
+        "kind": row.tool or row.kind or "unknown",
+        "quiet since": row.quiet_since,
+        "groups": row.groups,
+        "last commit": row.last_commit_at,
+        "bytes": output.size(row.size_bytes),
         "sure by": sure(row),
     }

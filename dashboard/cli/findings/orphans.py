@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dashboard.cli import context, files, output
 from dashboard.cli.findings import orphans_run, orphans_sweep
@@ -13,6 +13,7 @@ from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines, in_paragraphs
 from dashboard.history.findings_age import Age, age_of
+from dashboard.store.finding_rows import DiskRow, OrphanRow
 
 if TYPE_CHECKING:
     from dashboard.orphans.missing import MissingInventory
@@ -67,34 +68,31 @@ def run(args: argparse.Namespace) -> int:
     settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
     age = age_of(cluster, cluster.manifest("findings", analysis_id), utc_now(), settings.every)
-    value, missing = _found(cluster, analysis_id)
-    value |= age.to_json()
-    if args.out:
-        value["verdicts"] = _write(cluster, analysis_id, args.out)
-    output.emit(value, _text(value, age, missing, args.out), as_json=args.json)
-    return 0
-
-
-def _found(
-    cluster: ClusterStore, analysis_id: str
-) -> tuple[dict[str, Any], Sequence[MissingInventory]]:
+    from dashboard.core.arrow import records
     from dashboard.orphans.missing import missing_inventories
     from dashboard.safety.orphan_words import seen_once
+    from dashboard.store.finding_rows import DiskRow, OrphanRow
 
-    def rows(table: str) -> list[dict[str, Any]]:
-        return list(cluster.read("findings", analysis_id, table).to_pylist())
-
-    orphans, disks = rows("orphans"), rows("disks")
-    missing = missing_inventories(disks)
+    names = ("orphans", "disks", "sightings")
+    found, disks, seen = (cluster.read("findings", analysis_id, name) for name in names)
+    missing, once = missing_inventories(disks.to_pylist()), seen_once(seen.to_pylist())
     value = {
         "analysis_id": analysis_id,
         "cluster_id": cluster.cluster_id,
-        "rows": orphans,
-        "disks": disks,
+        "rows": found.to_pylist(),
+        "disks": disks.to_pylist(),
         "missing": [broker.to_json() for broker in missing],
-        "seen_once": seen_once(rows("sightings")),
+        "seen_once": once,
+        **age.to_json(),
     }
-    return value, missing
+    rows = [_cells(row) for row in records(found, OrphanRow)]
+    text = _text(rows, [_disk(row) for row in records(disks, DiskRow)], age, missing, once)
+    if args.out:
+        value["verdicts"] = written = _write(cluster, analysis_id, args.out)
+        until = written["expires_at"]
+        text = in_paragraphs([text, f"verdicts written to {args.out}, valid until {until}"])
+    output.emit(value, text, as_json=args.json)
+    return 0
 
 
 def _write(cluster: ClusterStore, analysis_id: str, path: str) -> dict[str, str]:
@@ -107,20 +105,25 @@ def _write(cluster: ClusterStore, analysis_id: str, path: str) -> dict[str, str]
     return {"file": path, "sha256": found.sha256, "expires_at": until}
 
 
+Cells = dict[str, object]
+
+
 def _text(
-    value: Mapping[str, Any], age: Age, missing: Sequence[MissingInventory], out: str | None
+    rows: Sequence[Cells],
+    disks: Sequence[Cells],
+    age: Age,
+    missing: Sequence[MissingInventory],
+    seen_once: int,
 ) -> str:
-    rows = [_cells(row) for row in value["rows"]]
     known = f"orphans known: {len(rows)}" if rows else "no orphan is known"
     parts = [f"{age.said}: {known}.", *([output.table(rows, _ROWS)] if rows else [])]
     if age.unusable:
         parts.insert(1, f"This may have changed: {age.unusable}.")
-    if value["seen_once"]:
+    if seen_once:
         parts.append(
-            f"seen once only, no orphan yet: {value['seen_once']}; take another inventory, then "
+            f"seen once only, no orphan yet: {seen_once}; take another inventory, then "
             "collect and analyze again"
         )
-    disks = [_disk(row) for row in value["disks"]]
     if disks:
         parts.append(output.table(disks, tuple(disks[0])))
     parts += [in_lines([f"{broker.said}:", broker.line]) for broker in missing]
@@ -129,35 +132,30 @@ def _text(
             "then here: lowwater inventory read LISTING --broker N --out N.inventory, "
             "and collect with --inventory N.inventory"
         )
-    if out:
-        parts.append(f"verdicts written to {out}, valid until {value['verdicts']['expires_at']}")
     return in_paragraphs(parts)
 
 
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    on_disk = row["size_bytes"] if row["allocated_bytes"] is None else row["allocated_bytes"]
-    until = f", again at {output.cell(row['check_at'])}" if row["check_at"] else ""
+def _cells(row: OrphanRow) -> Cells:
+    on_disk = row.size_bytes if row.allocated_bytes is None else row.allocated_bytes
+    until = f", again at {output.cell(row.check_at)}" if row.check_at else ""
     return {
-        "broker": row["broker_id"],
-        "log dir": row["log_dir"],
-        "directory": row["directory"] or f"{row['topic']}-{row['partition']}",
-        "kind": row["kind"],
+        "broker": row.broker_id,
+        "log dir": row.log_dir,
+        "directory": row.directory or f"{row.topic}-{row.partition}",
+        "kind": row.kind,
         "on disk": output.size(on_disk),
-        "newest": row["newest_at"],
-        "verdict": row["verdict"] + until,
-        "reason": row["reason"],
+        "newest": row.newest_at,
+        "verdict": row.verdict + until,
+        "reason": row.reason,
     }
 
 
-def _disk(row: Mapping[str, Any]) -> dict[str, Any]:
-    known = None not in (row["total_bytes"], row["usable_bytes"])
-    used = row["total_bytes"] - row["usable_bytes"] if known else None
-    sizes = {name: row[f"{name}_bytes"] for name in _PARTS}
+def _disk(row: DiskRow) -> Cells:
     return {
-        "broker": row["broker_id"],
-        "log dir": row["log_dir"],
-        "used": _size(used),
-        **{name: _size(size) for name, size in sizes.items()},
+        "broker": row.broker_id,
+        "log dir": row.log_dir,
+        "used": _size(row.used_bytes),
+        **{name: _size(getattr(row, f"{name}_bytes")) for name in _PARTS},
     }
 
 

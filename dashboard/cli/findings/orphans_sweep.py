@@ -307,7 +307,7 @@ def _text(report: Report) -> str:
     return in_lines(lines)
 
 
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+def _cells(row: Mapping[str, Any]) -> dict[str, object]:
     reason = row["reason"] or (row["quarantined_as"] and f"in {row['quarantined_as']}")
     return {
         "log dir": row["log_dir"],

@@ -58,11 +58,11 @@ def run(args: argparse.Namespace) -> int:
         files.check_writable(args.out)
     plan = _plan(args)
     if args.format == "offsets-json":
-        value = _offsets(args, plan)
+        made, what = _offsets(args, plan)
     else:
-        value = _page(args, plan) if args.format in _PAGES else _tables(args)
-    value = {"format": args.format, "out": args.out, **value}
-    output.emit(value, _text(value), as_json=args.json)
+        made, what = _page(args, plan) if args.format in _PAGES else _tables(args)
+    value = {"format": args.format, "out": args.out, **made}
+    output.emit(value, f"{what} written to {args.out}", as_json=args.json)
     return 0
 
 
@@ -83,7 +83,11 @@ def _plan(args: argparse.Namespace) -> Plan | None:
     return Plan.from_json_text(files.read_text(args.plan), args.plan) if args.plan else None
 
 
-def _offsets(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
+# What was made, for JSON and in words.
+Made = tuple[dict[str, object], str]
+
+
+def _offsets(args: argparse.Namespace, plan: Plan | None) -> Made:
     """Not of an expired plan, as `apply`: nothing looks again before Kafka's tool deletes."""
     from dashboard.purge.jobs import queue_refusals
 
@@ -91,7 +95,8 @@ def _offsets(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
     text = queue_refusals.offsets_json(context.read_settings(args), plan, utc_now())
     files.write_text(args.out, text)
     free = len(plan.free_partitions)
-    return {"plan_id": plan.plan_id, "cluster_id": plan.cluster_id, "partitions": free}
+    value = {"plan_id": plan.plan_id, "cluster_id": plan.cluster_id, "partitions": free}
+    return value, f"{free} partitions of plan {plan.plan_id}"
 
 
 def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
@@ -114,14 +119,15 @@ def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
     )
 
 
-def _page(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
+def _page(args: argparse.Namespace, plan: Plan | None) -> Made:
     from dashboard.reports.storage import storage_report
 
     source = _source(args, plan)
     _check_plan(plan, source)
     body = _body(args.format, storage_report(source))
     files.write_bytes(args.out, body)
-    return {**source.about, "bytes": len(body)}
+    value: dict[str, object] = {**source.about, "bytes": len(body)}
+    return value, f"the storage report of analysis {source.analysis.id}"
 
 
 def _body(kind: str, report: Report) -> bytes:
@@ -143,7 +149,7 @@ def _check_plan(plan: Plan | None, source: Source) -> None:
         )
 
 
-def _tables(args: argparse.Namespace) -> dict[str, Any]:
+def _tables(args: argparse.Namespace) -> Made:
     from dashboard.reports import findings_files
 
     source = _source(args)
@@ -159,15 +165,5 @@ def _tables(args: argparse.Namespace) -> dict[str, Any]:
         files.write_bytes(args.out, findings_files.as_zip(found))
     else:
         files.write_folder(args.out, found)
-    return {**source.about, "tables": rows}
-
-
-def _text(value: Mapping[str, Any]) -> str:
-    if "partitions" in value:
-        what = f"{value['partitions']} partitions of plan {value['plan_id']}"
-    elif "tables" in value:
-        rows = sum(value["tables"].values())
-        what = f"{len(value['tables'])} tables with {rows} rows of analysis {value['analysis_id']}"
-    else:
-        what = f"the storage report of analysis {value['analysis_id']}"
-    return f"{what} written to {value['out']}"
+    what = f"{len(rows)} tables with {sum(rows.values())} rows of analysis {source.analysis.id}"
+    return {**source.about, "tables": rows}, what

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 from dashboard.cli import context, output
-from dashboard.cli.findings.findings import check_limit
-from dashboard.cli.findings.idle import checked
+from dashboard.cli.findings.findings import check_limit, checked
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import utc_now
 from dashboard.core.visible import Lines, in_lines, in_paragraphs
@@ -18,6 +17,7 @@ from dashboard.topics.retention_fit import (
     FORMS,
     KEEP,
     SHORTER,
+    RetentionFit,
     change,
     headline,
     in_order,
@@ -56,59 +56,69 @@ def add_parser(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
     check_limit(args.limit)
+    from dashboard.core.arrow import records
     from dashboard.purge.evidence import doubts
 
     settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
     table = cluster.read("findings", analysis_id, checked(cluster, analysis_id, "retention_fit"))
     found = in_order(
-        row for row in table.to_pylist() if not args.topic or row["topic"] in args.topic
+        r for r in records(table, RetentionFit) if not args.topic or r.topic in args.topic
     )
     analysis = cluster.manifest("findings", analysis_id)
     now = utc_now()
     age = age_of(cluster, analysis, now, settings.every)
-    servers = cluster.connection().get("bootstrap_servers")
+    servers = cluster.connection().bootstrap_servers
     shown = found[: args.limit]
-    shorter = [row["topic"] for row in shown if row["verdict"] == SHORTER]
+    shorter = [row.topic for row in shown if row.verdict == SHORTER]
     doubted = {} if age.unusable else doubts.said(settings, cluster, shorter, now)
-    rows = [
-        {
-            **row,
-            "not_proposed": why or None,
-            "changes": {form: change(row, form, servers, why) for form in FORMS},
-        }
-        for row in shown
-        for why in [age.unusable or doubted.get(row["topic"], "")]
-    ]
+    told = [Proposal(row, age.unusable or doubted.get(row.topic, ""), servers) for row in shown]
     value = {
         "analysis_id": analysis_id,
         "cluster_id": cluster.cluster_id,
         **age.to_json(),
-        "shorter": sum(row["verdict"] == "shorter" for row in found),
-        "unknown": sum(row["verdict"] == "unknown" for row in found),
-        "rows": rows,
+        "shorter": sum(row.verdict == "shorter" for row in found),
+        "unknown": sum(row.verdict == "unknown" for row in found),
+        "rows": [proposal.to_json() for proposal in told],
         "matching_rows": len(found),
     }
     said = headline(found) if found else (
         "No topic's readers are declared: how long its records are needed is not known."
     )  # fmt: skip
-    output.emit(value, _text(said, age, rows, args.form), as_json=args.json)
+    output.emit(value, _text(said, age, told, args.form), as_json=args.json)
     return 0
 
 
-def _text(said: str, age: Age, rows: Sequence[Mapping[str, Any]], form: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A topic's row, why nothing is proposed to it ("": something is), and whom it is for."""
+
+    row: RetentionFit
+    why: str
+    servers: str | None
+
+    def change(self, form: str) -> str | None:
+        return change(self.row, form, self.servers, self.why)
+
+    def to_json(self) -> dict[str, object]:
+        """The row's columns, and the change in each form."""
+        changes = {form: self.change(form) for form in FORMS}
+        return {**asdict(self.row), "not_proposed": self.why or None, "changes": changes}
+
+
+def _text(said: str, age: Age, told: Sequence[Proposal], form: str) -> str:
     parts: list[str] = [f"{age.said}: {said}"]
     if age.unusable:
         parts.append(f"No change is given: {age.unusable}.")
-    if rows:
-        parts.append(output.table([_line(row) for row in rows], list(_COLUMNS)))
-    reasons = [f"{r['topic']}: {r['reason']}" for r in rows if r["verdict"] not in _PLAIN]
+    if told:
+        parts.append(output.table([_line(each.row) for each in told], list(_COLUMNS)))
+    reasons = [f"{each.row.topic}: {each.row.reason}" for each in told
+               if each.row.verdict not in _PLAIN]  # fmt: skip
     if not age.unusable:
-        reasons += [f"{r['topic']}: not proposed, {r['not_proposed']}" for r in rows
-                    if r["not_proposed"]]  # fmt: skip
+        reasons += [f"{each.row.topic}: not proposed, {each.why}" for each in told if each.why]
     if reasons:
         parts.append(in_lines(reasons))
-    changes = [row["changes"][form] for row in rows if row["changes"][form]]
+    changes = [text for each in told if (text := each.change(form))]
     if changes:
         parts.append(CAUTION)
         parts += [_lines(text) for text in changes]
@@ -122,16 +132,16 @@ def _lines(text: str) -> Lines:
     return in_lines(text.splitlines())
 
 
-def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+def _line(row: RetentionFit) -> dict[str, object]:
     return {
-        "topic": row["topic"],
-        "verdict": row["verdict"],
-        "longest lag": span(row["lag_high_ms"]),
-        "kept now": span(row["retention_ms"]),
-        "would fit": span(row["fits_ms"]),
-        "frees": _size(row["freed_likely_bytes"]),
-        "at least": _size(row["freed_low_bytes"]),
-        "at most": _size(row["freed_high_bytes"]),
+        "topic": row.topic,
+        "verdict": row.verdict,
+        "longest lag": span(row.lag_high_ms),
+        "kept now": span(row.retention_ms),
+        "would fit": span(row.fits_ms),
+        "frees": _size(row.freed_likely_bytes),
+        "at least": _size(row.freed_low_bytes),
+        "at most": _size(row.freed_high_bytes),
     }
 
 

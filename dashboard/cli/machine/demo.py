@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from dashboard.cli import output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
 from dashboard.settings.settings import load
+
+if TYPE_CHECKING:  # they load what only a demo needs
+    from dashboard.demo.state import DemoState
+    from dashboard.demo.verbs import Ended, Loaded, Status
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -65,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         demo.up(
             settings,
             output.progress,
-            lambda found: output.emit(found, _ready(found), as_json=args.json),
+            lambda found: output.emit(demo.described(found), _ready(found), as_json=args.json),
             port=args.port,
             data=args.data,
             parts=[p for p in supervisor.PARTS if p != "inventory" or not args.without_inventory],
@@ -74,13 +78,18 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.action == "load":
         loaded = demo.load(settings, output.progress, partitions=args.partitions)
-        output.emit(loaded, _loaded(loaded), as_json=args.json)
+        value = {**loaded.counts, "seconds": loaded.seconds}
+        output.emit(value, _loaded(loaded), as_json=args.json)
     elif args.action == "status":
         found = demo.status(settings)
-        output.emit(found, _status(found), as_json=args.json)
+        running: dict[str, object] = {"running": False, "leftovers": found.leftovers}
+        if found.state is not None:
+            running = {"running": True, **demo.described(found.state)}
+            running["alive_brokers"] = found.alive_brokers
+        output.emit(running, _status(found), as_json=args.json)
     else:
         ended = demo.down(settings, output.progress)
-        output.emit(ended, _ended(ended), as_json=args.json)
+        output.emit(asdict(ended), _ended(ended), as_json=args.json)
     return 0
 
 
@@ -99,44 +108,47 @@ def _check(args: argparse.Namespace) -> None:
         )
 
 
-def _ready(found: Mapping[str, Any]) -> str:
+def _ready(found: DemoState) -> str:
     return in_lines(
         (
-            f"dashboard: {found['url']}",
-            f"brokers:   {found['bootstrap']} (Kafka {_kafka(found)})",
-            f"settings:  LOWWATER_SETTINGS={found['settings']}",
+            f"dashboard: {found.url}",
+            f"brokers:   {found.bootstrap} (Kafka {_kafka(found)})",
+            f"settings:  LOWWATER_SETTINGS={found.settings}",
             "Ctrl-C ends all of it and removes its folder.",
         )
     )
 
 
-def _kafka(found: Mapping[str, Any]) -> str:
-    note = ", leader-only preview: not a released broker" if found["leader_only_preview"] else ""
-    return f"{found['kafka_version']}{note}"
+def _kafka(found: DemoState) -> str:
+    note = ", leader-only preview: not a released broker" if found.leader_only_preview else ""
+    return f"{found.kafka_version}{note}"
 
 
-def _loaded(loaded: Mapping[str, Any]) -> str:
-    counts = ", ".join(f"{name} {count}" for name, count in loaded.items() if name != "seconds")
-    return f"loaded in {loaded['seconds']} s: {counts}"
+def _loaded(loaded: Loaded) -> str:
+    counts = ", ".join(f"{name} {count}" for name, count in loaded.counts.items())
+    return f"loaded in {loaded.seconds} s: {counts}"
 
 
-def _status(found: Mapping[str, Any]) -> str:
-    if not found["running"]:
+def _status(found: Status) -> str:
+    from dashboard.demo.truth import TOPICS
+
+    running = found.state
+    if running is None:
         left = "; a crash left something: lowwater demo down clears it"
-        return f"no demo runs{left}" if found["leftovers"] else "no demo runs"
-    topics = [{**t, "held by": t["blocking_group"]} for t in found["topics"]]
+        return f"no demo runs{left}" if found.leftovers else "no demo runs"
+    topics = [{**t.to_json(), "held by": t.blocking_group} for t in TOPICS]
     return in_lines(
         (
-            f"{found['phase']} as process {found['pid']}: Kafka {_kafka(found)}, "
-            f"brokers {output.cell(found['alive_brokers'])} alive",
-            f"dashboard {found['url'] or 'not up yet'} · brokers {found['bootstrap'] or '-'}",
+            f"{running.phase} as process {running.supervisor.pid}: Kafka {_kafka(running)}, "
+            f"brokers {output.cell(found.alive_brokers)} alive",
+            f"dashboard {running.url or 'not up yet'} · brokers {running.bootstrap or '-'}",
             "",
             output.table(topics, ("topic", "expected", "held by", "declared", "story")),
         )
     )
 
 
-def _ended(ended: Mapping[str, Any]) -> str:
-    if ended["stopped"]:
+def _ended(ended: Ended) -> str:
+    if ended.stopped:
         return "the demo has ended; nothing of it is left"
-    return "cleared what a crash had left" if ended["cleared"] else "no demo runs"
+    return "cleared what a crash had left" if ended.cleared else "no demo runs"

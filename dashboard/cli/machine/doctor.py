@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_connection, add_verb
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.core.visible import in_lines
-from dashboard.doctor.doctor import Check, local_checks
-from dashboard.doctor.doctor_rights import Held, held_rights, rights_check, to_json
-from dashboard.domain.rights import ANYBODY
+from dashboard.doctor.doctor import (
+    Check,
+    Held,
+    held_rights,
+    local_checks,
+    lost_features,
+    rights_check,
+    to_json,
+)
+from dashboard.domain.rights import ANYBODY, RIGHTS
 from dashboard.settings.settings import Settings
 
 _MARKS = {True: "ok", False: "MISSING", None: "-"}
@@ -43,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     checks = [*local_checks(settings, settings.data), *found.checks]
     failed = any(check.ok is False for check in checks)
     told = to_json(found.rights, found.principal)
-    text = in_lines([_text(checks), "", _rights_text(told, found.rights)])
+    text = in_lines([_text(checks), "", _rights_text(found.rights)])
     output.emit({"checks": [c.to_json() for c in checks], **told}, text, as_json=args.json)
     return int(failed) if found.reached else ClusterError.exit_code
 
@@ -110,19 +116,16 @@ def _text(checks: Sequence[Check]) -> str:
     return in_lines(lines)
 
 
-def _rights_text(told: Mapping[str, Any], held: Sequence[Held] | None) -> str:
+def _rights_text(held: Sequence[Held] | None) -> str:
     """The table of rights; with a cluster also which we hold, and what is lost."""
-    said = {h.right.name: h.said for h in held or ()}
-    rows = []
-    for right in told["rights"]:
-        name = f"{right['operation']} {right['resource']}"
-        row = {"right": name, "for": right["role"], "allows": right["allows"]}
-        rows.append({**row, "ours": said[name]} if held else row)
+    said = {h.right: h.said for h in held or ()}
+    rows = [
+        {"right": r.name, "for": r.role, "allows": r.allows, "ours": said.get(r)} for r in RIGHTS
+    ]
     columns = ("right", "for", "ours", "allows") if held else ("right", "for", "allows")
     lines: list[str] = [output.table(rows, columns)]
-    for feature in told["features"]:
-        if feature["lacks"]:
-            lacks = ", ".join(feature["lacks"])
-            lines.append(f"lost: {feature['feature']} (lacks {lacks}): {feature['without']}")
+    for feature, lacking in lost_features(held or ()):
+        lacks = ", ".join(h.right.name for h in lacking)
+        lines.append(f"lost: {feature.name} (lacks {lacks}): {feature.without}")
     lines.append("docs/acls.md has them ready to paste.")
     return in_lines(lines)

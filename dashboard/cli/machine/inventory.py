@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from dashboard.cli import files, output
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core.canonical import written
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import InventoryError, UsageError
 from dashboard.core.visible import in_lines
+
+if TYPE_CHECKING:  # pyarrow
+    from dashboard.inventory.loading import Summary
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "scan": ("log_dirs", "broker", "out"),
@@ -64,8 +68,9 @@ def run(args: argparse.Namespace) -> int:
     begun = time.monotonic()
     files.check_writable(args.out)
     found = _scan(args) if args.action == "scan" else _read(args)
-    value = {"file": args.out, **found, "seconds": round(time.monotonic() - begun, 3)}
-    output.emit(value, _text(value), as_json=args.json)
+    seconds = round(time.monotonic() - begun, 3)
+    value = {"file": args.out, **written(found), "seconds": seconds}
+    output.emit(value, _text(found, args.out, seconds), as_json=args.json)
     return 0
 
 
@@ -93,7 +98,7 @@ def _print_command(args: argparse.Namespace) -> None:
     output.emit({"command": line}, line, as_json=args.json)
 
 
-def _scan(args: argparse.Namespace) -> dict[str, Any]:
+def _scan(args: argparse.Namespace) -> Summary:
     from dashboard.inventory.names import parse_log_dirs
 
     log_dirs = parse_log_dirs(args.log_dirs, here=str(Path.cwd()))
@@ -101,7 +106,7 @@ def _scan(args: argparse.Namespace) -> dict[str, Any]:
     return scan_to(args.out, args.broker, log_dirs)
 
 
-def scan_to(out: str, broker: int, log_dirs: Sequence[str]) -> dict[str, Any]:
+def scan_to(out: str, broker: int, log_dirs: Sequence[str]) -> Summary:
     """Walk the log dirs into one file; what it holds. Raises InventoryError, LogDirError."""
     from dashboard.inventory import scan
     from dashboard.inventory.recorder import Recorder
@@ -122,7 +127,7 @@ def refuse_inside(out: str, log_dirs: Sequence[str]) -> None:
             )
 
 
-def _read(args: argparse.Namespace) -> dict[str, Any]:
+def _read(args: argparse.Namespace) -> Summary:
     from dashboard.inventory import listing
     from dashboard.inventory.recorder import Recorder
 
@@ -150,26 +155,26 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         ) from error
 
 
-def _text(value: Mapping[str, Any]) -> str:
+def _text(found: Summary, file: str, seconds: float) -> str:
     rows = [
         {
-            "log dir": found["log_dir"],
-            "folders": found["folders"],
-            "segments": found["segments"],
-            "logs": output.size(found["log_bytes"]),
-            "indexes": output.size(found["index_bytes"]),
-            "on disk": output.size(found["allocated_bytes"]),
-            "checkpoint entries": found["checkpoints"],
+            "log dir": each.log_dir,
+            "folders": each.folders,
+            "segments": each.segments,
+            "logs": output.size(each.log_bytes),
+            "indexes": output.size(each.index_bytes),
+            "on disk": output.size(each.allocated_bytes),
+            "checkpoint entries": each.checkpoints,
         }
-        for found in value["log_dirs"]
+        for each in found.log_dirs
     ]
-    more = value["gaps_total"] - len(value["gaps"])
+    more = found.gaps_total - len(found.gaps)
     lines = [
-        f"broker {value['broker_id']} of cluster {value['cluster_id']}, "
-        f"seen at {value['scanned_at']}, ages by {value['newest_from']}",
+        f"broker {found.broker_id} of cluster {found.cluster_id}, "
+        f"seen at {output.cell(found.scanned_at)}, ages by {found.newest_from}",
         output.table(rows, tuple(rows[0])),
-        *(f"gap: {gap['log_dir']} {gap['path']}: {gap['reason']}" for gap in value["gaps"]),
+        *(f"gap: {gap.log_dir} {gap.path}: {gap.reason}" for gap in found.gaps),
         *([f"and {more} gaps more"] if more else []),
-        f"written to {value['file']} in {value['seconds']:.1f} s",
+        f"written to {file} in {seconds:.1f} s",
     ]
     return in_lines(lines)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import socket
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.policies import policies_check, policies_doctor, policies_run
-from dashboard.core.clock import utc_now
+from dashboard.cli.parser import Parser, Verbs, add_verb
+from dashboard.cli.policies import policies_check, policies_run
+from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import UsageError
+from dashboard.core.visible import in_lines, in_paragraphs
 
 if TYPE_CHECKING:
+    from dashboard.policies.doctor.diagnosis import Diagnosis
     from dashboard.purge.journal.journal_policies import PolicyState
     from dashboard.settings.policies.section import Policy
     from dashboard.settings.settings import Settings
@@ -48,7 +52,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the policy, for on and off")
     parser.add_argument("--confirm", metavar="TEXT", help="with on: the sentence")
     policies_run.add_flags(parser)
-    policies_doctor.add_flags(parser)
+    add_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action in _NAMED:
         return _switch(args, settings, cluster)
     if args.action == "doctor":
-        return policies_doctor.run(args, settings, cluster)
+        return run_doctor(args, settings, cluster)
     policies = of_cluster(settings, cluster)
     if not policies:
         raise _none(args, settings, cluster)
@@ -154,4 +158,57 @@ def _refuse_flags(args: argparse.Namespace) -> None:
     if args.confirm is not None and args.action != "on":
         raise UsageError(f"lowwater policies {args.action} takes no --confirm", "Leave it out.")
     policies_run.refuse_flags(args)
-    policies_doctor.refuse_flags(args)
+    refuse_flags(args)
+
+
+# `lowwater policies doctor`: repartition topics that are purged badly, and what to set instead.
+
+
+def add_flags(parser: Parser) -> None:
+    """The flags that are the doctor's alone."""
+    parser.add_argument(
+        "--window", metavar="7d", help="with doctor: how old a snapshot may be that it looks at"
+    )
+
+
+def refuse_flags(args: argparse.Namespace) -> None:
+    """Raises UsageError when the doctor's flags stand with another action."""
+    if args.window is not None and args.action != "doctor":
+        raise UsageError(f"lowwater policies {args.action} takes no --window", "Leave it out.")
+
+
+def run_doctor(args: argparse.Namespace, settings: Settings, cluster: ClusterStore) -> int:
+    """Print what is wrong with repartition topics; 0 also where something is. Asks no broker.
+
+    Raises StoreError, JournalError, UsageError DURATION_INVALID.
+    """
+    from dashboard.policies.doctor.diagnosis import KINDS, Rules
+    from dashboard.policies.doctor.repartition import diagnose
+
+    rules = Rules()
+    if args.window is not None:
+        rules = replace(rules, window=parse_duration(args.window))
+    with context.open_journal(settings) as journal:
+        found = diagnose(cluster, journal, settings, utc_now(), rules)
+    counts = Counter(diagnosis.kind for diagnosis in found)
+    value: dict[str, Any] = {
+        "cluster": cluster.name,
+        "cluster_id": cluster.cluster_id,
+        "topics": len({diagnosis.topic for diagnosis in found}),
+        "kinds": {kind: counts[kind] for kind in KINDS},
+        "rows": [diagnosis.to_json() for diagnosis in found],
+    }
+    output.emit(value, _doctor_text(found), as_json=args.json)
+    return 0
+
+
+def _doctor_text(found: Sequence[Diagnosis]) -> str:
+    """A paragraph for each problem, then what is not known; healthy ones are counted."""
+    from dashboard.policies.doctor import said
+    from dashboard.policies.doctor.diagnosis import UNKNOWN
+
+    if not found:
+        return said.NO_TOPIC
+    problems = [said.paragraph(diagnosis) for diagnosis in found if diagnosis.problem]
+    unknown = [in_lines([d.topic, f"  {d.sentence}"]) for d in found if d.kind == UNKNOWN]
+    return in_paragraphs([said.summary(found), *problems, *unknown])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
 from dashboard.cli.policies.policies_run import at_once, opener, site_of
@@ -18,8 +18,10 @@ from dashboard.core.words import plural
 
 if TYPE_CHECKING:
     from dashboard.policies.checking import Checked
+    from dashboard.policies.service.outcome import Outcome
     from dashboard.policies.service.purging import Site
     from dashboard.policies.service.serving import Serving
+    from dashboard.policies.simulate.simulate import Simulation
     from dashboard.purge.journal.journal_alerts import AlertRow
     from dashboard.settings.policies.section import Policy
     from dashboard.settings.settings import Settings
@@ -50,6 +52,9 @@ def run(
         known = serving(journal, cluster.cluster_id, settings.purge.most_service_silence)
         states = journal.policy_states(cluster.cluster_id)
         undefined = on_and_undefined(states.values(), settings.policies)
+        read_only = stopped(settings, journal) is not None
+        waiting = journal.untold_alerts(cluster.cluster_id)
+        weeks = [_week(site, each) for each in found]
         value = {
             "cluster": cluster.name,
             "cluster_id": cluster.cluster_id,
@@ -57,13 +62,28 @@ def run(
             "leader": _leader(known, site.now()),
             "last_sign": known.last_sign,
             "open_runs": known.open_runs,
-            "read_only": stopped(settings, journal) is not None,
-            "alerts_waiting": [_waiting(row) for row in journal.untold_alerts(cluster.cluster_id)],
+            "read_only": read_only,
+            "alerts_waiting": [_waiting(row) for row in waiting],
             "on_and_undefined": [state.name for state in undefined],
-            "policies": [{**each.to_json(cluster.name), **_week(site, each)} for each in found],
+            "policies": [
+                {**each.to_json(cluster.name), "past_week": week and week.to_json()}
+                for each, week in zip(found, weeks, strict=True)
+            ],
         }
-    output.emit(value, _text(value), as_json=args.json)
+        first = f"{_service(known, site.now())}{'; read_only is on' if read_only else ''}"
+        others = [*(_not_told(row) for row in waiting), *(_undefined(s.name) for s in undefined)]
+        text = _text(cluster.name, [first, *others], zip(found, weeks, strict=True))
+    output.emit(value, text, as_json=args.json)
     return _exit_code(found)
+
+
+def _text(
+    name: str, service: Sequence[str], found: Iterable[tuple[Checked, Simulation | None]]
+) -> str:
+    lines = [f"{name}: {service[0]}", *service[1:]]
+    for checked, week in found:
+        lines += ["", *_policy(checked, week, name)]
+    return in_lines(lines)
 
 
 def _exit_code(found: Iterable[Checked]) -> int:
@@ -75,38 +95,37 @@ def _has_work(checked: Checked) -> bool:
     return any(outcome.state in ("ran", "refused") for outcome in checked.outcomes)
 
 
-def _week(site: Site, checked: Checked) -> dict[str, Any]:
+def _week(site: Site, checked: Checked) -> Simulation | None:
     """What it would have done in the past week; None where kept snapshots cannot be read."""
     from dashboard.policies.simulate.simulate import week
     from dashboard.purge.evidence import memory
 
     try:
         declared = partial(memory.declarations, site.settings, site.store)
-        found = week(site.store, checked.policy, site.now(), declared)
-        return {"past_week": found.to_json()}
+        return week(site.store, checked.policy, site.now(), declared)
     except StoreError as error:
         output.progress(f"the past week of {checked.policy.name} is not known: {error.message}")
-        return {"past_week": None}
+        return None
 
 
-def _leader(found: Serving, now: datetime) -> dict[str, Any] | None:
+def _leader(found: Serving, now: datetime) -> dict[str, object] | None:
     lease = found.lease
     if lease is None or not found.leads(now):
         return None
     return {"host": lease.host, "pid": lease.pid, "since": lease.taken_at}
 
 
-def _service(value: dict[str, Any]) -> str:
+def _service(found: Serving, now: datetime) -> str:
     """Who leads, or what is known where nobody does: a timer may run the next one."""
-    if leader := value["leader"]:
-        return f"process {leader['pid']} on {leader['host']} leads"
-    last, open_runs = value["last_sign"], value["open_runs"]
+    if found.lease is not None and found.leads(now):
+        return f"process {found.lease.pid} on {found.lease.host} leads"
+    last = found.last_sign
     sign = f"the last sign of one was at {format_time(last)}" if last else "none gave a sign yet"
-    flies = f"; {plural(open_runs, 'purge')} of policies in flight" if open_runs else ""
+    flies = f"; {plural(found.open_runs, 'purge')} of policies in flight" if found.open_runs else ""
     return f"no service holds the lease now, {sign}; a timer may run one{flies}"
 
 
-def _waiting(row: AlertRow) -> dict[str, Any]:
+def _waiting(row: AlertRow) -> dict[str, object]:
     return {
         "alert": row.event.kind,
         "text": row.event.text,
@@ -116,65 +135,58 @@ def _waiting(row: AlertRow) -> dict[str, Any]:
     }
 
 
-def _text(value: dict[str, Any]) -> str:
-    stopped = "; read_only is on" if value["read_only"] else ""
-    lines = [f"{value['cluster']}: {_service(value)}{stopped}"]
-    for alert in value["alerts_waiting"]:
-        failed = alert["failed"] or "the service sends it"
-        lines.append(f"not told yet: {alert['alert']}: {alert['text']} ({failed})")
-    for name in value["on_and_undefined"]:
-        lines.append(f"{name}: on, and the settings do not define it: lowwater policies off {name}")
-    for policy in value["policies"]:
-        lines += ["", *_policy(policy)]
-    return in_lines(lines)
+def _not_told(row: AlertRow) -> str:
+    failed = row.error or "the service sends it"
+    return f"not told yet: {row.event.kind}: {row.event.text} ({failed})"
 
 
-def _policy(policy: dict[str, Any]) -> list[str]:
-    on = policy["standing"] == "on"
-    told = on or policy["standing"] == "held"
-    held = f", held back: {policy['held_by']}" if told and policy["held_by"] else ""
+def _undefined(name: str) -> str:
+    return f"{name}: on, and the settings do not define it: lowwater policies off {name}"
+
+
+def _policy(checked: Checked, week: Simulation | None, cluster_name: str) -> list[str]:
+    policy, on = checked.policy, checked.standing == "on"
+    told = on or checked.standing == "held"
+    held = f", held back: {checked.held_by}" if told and checked.held_by else ""
     lines = [
-        f"{policy['name']}: {policy['standing']}{held}",
-        f"  {policy['topics']} topics, {policy['partitions']} partitions, target "
-        f"{policy['target']}, at least {policy['min_purge_interval_ms'] / 1000:g} s apart",
+        f"{policy.name}: {checked.standing}{held}",
+        f"  {checked.topics} topics, {checked.partitions} partitions, target {policy.target}, "
+        f"at least {policy.min_purge_interval.total_seconds():g} s apart",
     ]
     lines += [
         f"  waives {group_id} while no coordinator lists it: {reason}"
-        for group_id, reason in sorted(policy["waive"].items())
+        for group_id, reason in sorted(policy.waive.items())
     ]
-    nobody = "no known owner" if policy["committed_by"] == "owner" else "all groups"
-    lines += [line for each in policy["applications"] for line in _application(each, nobody)]
-    if not policy["applications"]:
+    nobody = "no known owner" if policy.committed_by == "owner" else "all groups"
+    lines += [line for each in checked.outcomes for line in _outcome(each, nobody)]
+    if not checked.outcomes:
         lines.append("  no topic matches that we may describe")
-    if policy["past_week"]:
-        lines.append(_past(policy["past_week"]))
+    if week is not None:
+        lines.append(_past(week))
     if not on:
         lines.append(
-            f"  switch it on: lowwater policies on {policy['name']} "
-            f"--confirm {in_quotes(policy['confirmation'])}"
+            f"  switch it on: lowwater policies on {policy.name} "
+            f"--confirm {in_quotes(policy.confirmation(cluster_name))}"
         )
     return lines
 
 
-def _application(each: dict[str, Any], nobody: str) -> list[str]:
-    guarded = each["state"] == "refused" and each["blocked"]
-    reason = "no partition is free of guards" if guarded else each["reason"]
-    size = f", {at_once(each)}" if each["partitions"] else ""
-    lines = [f"  {each['application'] or nobody}: {each['state']}: {reason}{size}"]
-    if guarded and each["not_waived"]:
-        names = ", ".join(each["not_waived"])
+def _outcome(each: Outcome, nobody: str) -> list[str]:
+    state = "would-run" if each.state == "ran" else each.state
+    guarded = state == "refused" and each.blocked
+    reason = "no partition is free of guards" if guarded else each.reason
+    size = f", {at_once(each.bytes_at_once, each.bytes_at_once_high)}" if each.partitions else ""
+    lines = [f"  {each.application or nobody}: {state}: {reason}{size}"]
+    if guarded and each.not_waived:
+        names = ", ".join(each.not_waived)
         lines.append(f"    not waived, since a coordinator lists it: {names}")
-    for blocked in each["blocked"]:
-        place = f"{blocked['topic']}-{blocked['partition']}"
-        for guard in blocked["guards"]:
-            lines.append(f"    {place}: {guard['name']}: {guard['reason']}")
-            lines.append(f"      a plan by hand lifts it: {guard['lift']}")
+    for blocked in each.first_blocked:
+        for guard in blocked.guards:
+            lines.append(f"    {blocked.topic}-{blocked.partition}: {guard.name}: {guard.reason}")
+            lines.append(f"      a plan by hand lifts it: {guard.lift}")
     return lines
 
 
-def _past(week: dict[str, Any]) -> str:
-    text = (
-        f"  since {output.cell(week['from'])}: {week['purges']} purges, "
-        f"{output.size(week['bytes'])}"
-    )
-    return in_lines([text, *(f"    {note}" for note in week["notes"])])
+def _past(week: Simulation) -> str:
+    text = f"  since {output.cell(week.from_)}: {week.purges} purges, {output.size(week.bytes)}"
+    return in_lines([text, *(f"    {note}" for note in week.notes)])

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Parser
-from dashboard.cli.purge.apply import connection_of
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import RefusedError, SettingsError, UsageError
 from dashboard.core.processes import Stop
@@ -56,7 +55,7 @@ def run(
     Raises JournalError; with --once also ClusterError and RefusedError NOT_LEADING.
     """
     from dashboard.policies.service.alerts import Alerts
-    from dashboard.policies.service.running import serve
+    from dashboard.policies.service.service import serve
 
     told = _Told(as_json=args.json)
     with context.open_journal(settings) as journal, _signals(told.stop):
@@ -88,7 +87,7 @@ def site_of(
     from dashboard.settings.current import CurrentSettings
 
     current = CurrentSettings(settings)
-    return Site(current, cluster, journal, utc_now, time.sleep, connection_of(args))
+    return Site(current, cluster, journal, utc_now, time.sleep, context.connection_of(args))
 
 
 def opener(args: argparse.Namespace, site: Site) -> Any:
@@ -201,13 +200,13 @@ def _text(event: Mapping[str, Any]) -> str:
         return f"{at} {event['cluster']}: {who} {leader['pid']} on {leader['host']} leads"
     name = event["policy"] + (f"/{event['application']}" if event["application"] else "")
     run = f" (run {event['run_id']})" if event["run_id"] else ""
-    size = f", {at_once(event)}" if event["run_id"] else ""
+    bound = event.get("bytes_at_once"), event.get("bytes_at_once_high")
+    size = f", {at_once(*bound)}" if event["run_id"] else ""
     return f"{at} {name}: {event['state']}: {event['reason']}{size}{run}"
 
 
-def at_once(outcome: Mapping[str, Any]) -> str:
+def at_once(likely: int | None, most: int | None) -> str:
     """What a purge is predicted to free at once, over all replicas, and the most it may."""
-    likely, most = outcome["bytes_at_once"], outcome["bytes_at_once_high"]
     if likely is None:
         return "bytes not measured"
     bound = "no bound known" if most is None else f"at most {output.size(most)}"

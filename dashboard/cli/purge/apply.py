@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
@@ -12,7 +11,7 @@ from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge.run import DETACHED, follow, show, told_if_queued
 from dashboard.core.clock import parse_duration
 from dashboard.core.errors import ApprovalRequired, RefusedError, UsageError
-from dashboard.settings.settings import Settings, read_client_config
+from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
     from dashboard.purge.jobs.worker_process import ReadyWorker
@@ -105,20 +104,9 @@ def _enqueue(
         token=token,
         timeout=parse_duration(args.timeout) if args.timeout else None,
         canary=args.canary,
-        connection=connection_of(args),
+        connection=context.connection_of(args),
         worker=worker,
     )
-
-
-def connection_of(args: argparse.Namespace) -> dict[str, str | None]:
-    """What the flags say about reaching the cluster: an address and a path, never a secret."""
-    found: dict[str, str | None] = {}
-    if args.bootstrap_server:
-        found["bootstrap_servers"] = args.bootstrap_server
-    if args.client_config:
-        read_client_config(args.client_config)
-        found["client_config"] = str(Path(args.client_config).resolve())
-    return found
 
 
 def _check_cluster(args: argparse.Namespace, settings: Settings, plan: Plan) -> None:
@@ -157,7 +145,7 @@ def _refused(args: argparse.Namespace, journal: Journal, plan: Plan, error: Refu
     return error.exit_code
 
 
-def _not_sent(partition: Any, error: RefusedError) -> dict[str, Any]:
+def _not_sent(partition: Any, error: RefusedError) -> dict[str, object]:
     guard = partition.guards[0].name if partition.guards else error.code
     return {
         "topic": partition.topic,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
@@ -16,6 +16,7 @@ from dashboard.purge.plan import plan_words
 from dashboard.settings.settings import read_client_config
 
 if TYPE_CHECKING:
+    from dashboard.purge.forecast.forecast import Forecast
     from dashboard.purge.plan.lifting import Override, Waiver
     from dashboard.purge.plan.plan import Plan, PlannedPartition
     from dashboard.purge.plan.preview import GroupLoss, Preview, Totals
@@ -54,8 +55,10 @@ def run(args: argparse.Namespace) -> int:
     view = preview(plan, utc_now())
     body, text = view.to_json(), describe(view)
     if args.live:
+        from dashboard.purge.forecast.text import to_json
+
         found = _forecast(args, plan)
-        body["forecast"], text = found, in_lines([text, describe_forecast(found)])
+        body["forecast"], text = to_json(found), in_lines([text, describe_forecast(found)])
     output.emit(body, text, as_json=args.json)
     return 0
 
@@ -67,27 +70,28 @@ def _overrides(args: argparse.Namespace) -> dict[str, str]:
     return overrides
 
 
-def _forecast(args: argparse.Namespace, plan: Plan) -> dict[str, Any]:
+def _forecast(args: argparse.Namespace, plan: Plan) -> Forecast:
     from dashboard.purge.forecast.forecast import forecast
-    from dashboard.purge.forecast.text import to_json
 
     overrides = _overrides(args)
     settings = context.read_settings(args)
     context.open_store(settings.data)
     output.progress("reading replicas, log dirs and versions …")
     cluster = args.cluster or plan.cluster_id
-    return to_json(forecast(settings, settings.data, cluster, plan, client_overrides=overrides))
+    return forecast(settings, settings.data, cluster, plan, client_overrides=overrides)
 
 
 # A live forecast as people read it under a preview: what holds a purge up, and each mode.
 
 
-def describe_forecast(found: Mapping[str, Any]) -> str:
+def describe_forecast(found: Forecast) -> str:
     """Text for the `forecast` object of `preview --live`."""
-    lines = [f"read live in {found['seconds']:.1f} s: {found['said']}"]
-    lines += [f"- {detail}" for detail in found["details"]]
-    lines += [f"advice: {said}" for said in found["advice"]]
-    lines += [f"{m['mode']}: {m['predicted']} {m['risk']}" for m in found["modes"]]
+    from dashboard.purge.forecast.text import advised, details, headline, modes
+
+    lines = [f"read live in {found.seconds:.1f} s: {headline(found)}"]
+    lines += [f"- {detail}" for detail in details(found)]
+    lines += [f"advice: {said}" for said in advised(found)]
+    lines += [f"{m.mode}: {m.predicted} {m.risk}" for m in modes(found)]
     return in_lines(lines)
 
 
@@ -109,7 +113,7 @@ def describe(view: Preview) -> str:
         *plan_words.capped(plan.partitions),
         *_reasons(plan.partitions),
         *plan_words.coverage(view.coverage),
-        *plan_words.unseen_readers(plan.readings),
+        *plan_words.unseen_readers(plan.unseen_readers),
         *(_loss(group) for group in view.groups if group.loss_if_latest),
         *plan_words.declared(plan.declarations),
         *(_waived(w) for w in plan.waivers),

@@ -172,7 +172,7 @@ def add_restored_flag(parser: argparse.ArgumentParser) -> None:
 
 def accept_restored(args: argparse.Namespace) -> int:
     """Accept it, and tell what was cancelled. Raises as `accept` does, UsageError, ROLE_TOO_LOW."""
-    from dashboard.purge.upkeep.journal_restored import accept
+    from dashboard.purge.upkeep.journal_archive import accept
 
     names = ("verify", "as_archive", "export", "cluster", "archive", "older_than")
     others = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
@@ -241,8 +241,9 @@ def run_archive(args: argparse.Namespace) -> int:
         shrunk = not found.entries or journal.file.shrink()
     if not shrunk:
         output.progress("the file stays as large: it is in use, or its disk lacks room for a copy")
-    value = {"archived": _value(found, folder, before, path.stat().st_size)}
-    output.emit(value, _runs_archive_text(value["archived"]), as_json=args.json)
+    after = path.stat().st_size
+    value = {"archived": _value(found, folder, before, after)}
+    output.emit(value, _runs_archive_text(found, folder, before, after), as_json=args.json)
     return 0
 
 
@@ -263,7 +264,7 @@ def _progress(moved: int, of: int) -> None:
     output.progress(f"moved {moved:,} of {of:,} entries")
 
 
-def _value(found: Archived, folder: Path, before: int, after: int) -> dict[str, Any]:
+def _value(found: Archived, folder: Path, before: int, after: int) -> dict[str, object]:
     return {
         "folder": str(folder.resolve()),
         "runs": found.runs,
@@ -275,18 +276,17 @@ def _value(found: Archived, folder: Path, before: int, after: int) -> dict[str, 
     }
 
 
-def _runs_archive_text(value: dict[str, Any]) -> str:
-    held = value["held_by"]
+def _runs_archive_text(found: Archived, folder: Path, before: int, after: int) -> str:
+    held = found.held_by
     stays = [f"{held} is not over: it and what is younger stays"] if held else []
-    if not value["entries"]:
+    if not found.entries:
         return in_lines(["nothing is old enough to be moved", *stays])
     return in_lines(
         [
-            f"{value['runs']:,} runs and {value['entries']:,} entries of the chain moved to "
-            f"{value['folder']}",
-            f"the journal begins with entry {value['first_entry']:,}; its file: "
-            f"{output.size(value['journal_bytes_before'])}, now "
-            f"{output.size(value['journal_bytes_after'])}",
+            f"{found.runs:,} runs and {found.entries:,} entries of the chain moved to "
+            f"{folder.resolve()}",
+            f"the journal begins with entry {found.first_entry:,}; its file: "
+            f"{output.size(before)}, now {output.size(after)}",
             *stays,
         ]
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.core.clock import parse_duration
+from dashboard.core.clock import format_time, parse_duration
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.offered import in_quotes
 from dashboard.core.visible import in_lines
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dashboard.triage.answer import Triage
     from dashboard.triage.selection import Question
 
-_COLUMNS = ("topic", "partition", "tier", "bytes_low", "bytes_likely", "bytes_high")
 _MOST_ROWS = 40
 
 
@@ -110,7 +109,7 @@ def _show(answer: Triage, args: argparse.Namespace) -> int:
     from dashboard.triage.answer_json import to_json
 
     view = {**to_json(answer), "plan": _plan(answer, args.out)}
-    text = _text(view, answer)
+    text = _text(answer, args.out)
     if answer.met:
         output.emit(view, text, as_json=args.json)
         return 0
@@ -121,7 +120,7 @@ def _show(answer: Triage, args: argparse.Namespace) -> int:
     return error.exit_code
 
 
-def _plan(answer: Triage, out: str) -> dict[str, Any] | None:
+def _plan(answer: Triage, out: str) -> dict[str, object] | None:
     plan = answer.plan
     if plan is None:
         return None
@@ -135,21 +134,33 @@ def _plan(answer: Triage, out: str) -> dict[str, Any] | None:
     }
 
 
-def _text(view: dict[str, Any], answer: Triage) -> str:
-    rows = sorted(view["partitions"], key=lambda p: (p["tier"], -p["bytes_low"]))
-    sized = [{**p, **{c: output.size(p[c]) for c in _COLUMNS[3:]}} for p in rows[:_MOST_ROWS]]
-    parts = [*view["said"], *(f"- {step}" for step in view["instead"])]
+def _text(answer: Triage, out: str) -> str:
+    from dashboard.triage.offers import instead
+    from dashboard.triage.words import sentences
+
+    rows = sorted(answer.chosen, key=lambda c: (c.tier, -c.here.low))
+    sized = [
+        {
+            "topic": c.key.topic,
+            "partition": c.key.partition,
+            "tier": c.tier,
+            "bytes_low": output.size(c.here.low),
+            "bytes_likely": output.size(c.here.likely),
+            "bytes_high": output.size(c.here.high),
+        }
+        for c in rows[:_MOST_ROWS]
+    ]
+    parts = [*sentences(answer), *(f"- {step}" for step in instead(answer.disk))]
     if sized:
-        parts.append(output.table(sized, _COLUMNS))
+        parts.append(output.table(sized, tuple(sized[0])))
     if len(rows) > _MOST_ROWS:
         parts.append(f"{_MOST_ROWS} of {len(rows)} partitions; --json and the plan have all")
-    plan = view["plan"]
-    if plan is not None:
+    if answer.plan is not None:
         parts += [
-            f"written to {plan['out']}, by the analysis of {view['analysis_at']}",
-            f"next: lowwater preview {shlex.quote(plan['out'])}",
-            f"then: lowwater apply {shlex.quote(plan['out'])} --mode {answer.mode} "
-            f"--confirm {in_quotes(plan['confirmation'])}",
+            f"written to {out}, by the analysis of {format_time(answer.analysis_at)}",
+            f"next: lowwater preview {shlex.quote(out)}",
+            f"then: lowwater apply {shlex.quote(out)} --mode {answer.mode} "
+            f"--confirm {in_quotes(answer.plan.confirmation)}",
         ]
     return in_lines(parts)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.core.clock import format_time
 
@@ -89,7 +88,7 @@ class Diagnosis:
     def problem(self) -> bool:
         return self.kind in PROBLEMS
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The contract's keys of one row of `policies doctor`; times as RFC 3339."""
         body = asdict(self)
         for name in ("from_at", "to_at"):

@@ -23,6 +23,7 @@ from dashboard.purge.journal.journal_alerts import AlertRow, Event
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
 from dashboard.purge.receipt.alerts import reverted
 from dashboard.settings.settings import Settings
+from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.store.snapshots import ClusterStore, Store
 
 # Sends one JSON object to a webhook; its address is a secret that no error shows.
@@ -149,23 +150,23 @@ class Alerts:
         if why := self._unusable(now):
             return found + self._silent(why)
         if "new-stray" in alerts.on:
-            found += strays(self._findings.rows("orphans"))
+            found += strays(self._findings.orphans)
         for name in alerts.on:
             if name.startswith("disk-above:") and alerts.disk_above is not None:
-                disks = self._findings.rows("disks")
+                disks = self._findings.disks
                 found += full_disks(disks, alerts.disk_above, name)
         return found
 
     def _unusable(self, now: datetime) -> str:
         """Why there are no findings, or none that tell how the disks are now; "": there are."""
-        rows = self._findings.rows("disks")
+        rows = self._findings.disks
         if not rows:
             return "there are no findings yet"
-        return unusable(rows[0]["taken_at"], self._findings.clock, now, self.settings.every)
+        return unusable(rows[0].taken_at, self._findings.clock, now, self.settings.every)
 
     def _silent(self, why: str) -> list[Event]:
         """That nothing is told of disks and folders, where findings of them were ever made."""
-        if not self._by_findings or not self._findings.rows("disks"):
+        if not self._by_findings or not self._findings.disks:
             return []
         text = f"full disks and new strays are not told: {why}"
         return [Event(_UNUSABLE, "findings", text, {"reason": why})]
@@ -277,49 +278,52 @@ def refused(journal: Journal, cluster_id: str) -> list[Event]:
     return found
 
 
-def strays(orphans: Iterable[Mapping[str, Any]]) -> list[Event]:
+_OF_A_STRAY = (
+    "broker_id", "log_dir", "directory", "topic", "partition", "kind", "size_bytes", "verdict",
+)  # fmt: skip
+
+
+def strays(orphans: Iterable[OrphanRow]) -> list[Event]:
     """`new-stray`: a folder on a broker's disk that no assignment explains; rows of `orphans`."""
     found = []
     for row in orphans:
-        if row["directory"] is None:
+        if row.directory is None:
             continue  # a checkpoint entry takes no room
-        size = "unknown size" if row["size_bytes"] is None else binary(row["size_bytes"])
-        where = f"{row['log_dir']}/{row['directory']} on broker {row['broker_id']}"
-        names = ("broker_id", "log_dir", "directory", "topic", "partition", "kind", "size_bytes",
-                 "verdict")  # fmt: skip
+        size = "unknown size" if row.size_bytes is None else binary(row.size_bytes)
+        where = f"{row.log_dir}/{row.directory} on broker {row.broker_id}"
         found.append(
             Event(
                 "new-stray",
-                f"{row['broker_id']}:{row['log_dir']}/{row['directory']}",
-                f"{where} is an orphan ({row['kind']}, {size}, {row['verdict']})",
-                {name: row[name] for name in names},
+                f"{row.broker_id}:{row.log_dir}/{row.directory}",
+                f"{where} is an orphan ({row.kind}, {size}, {row.verdict})",
+                {name: getattr(row, name) for name in _OF_A_STRAY},
             )
         )
     return found
 
 
-def full_disks(disks: Iterable[Mapping[str, Any]], share: float, name: str) -> list[Event]:
+def full_disks(disks: Iterable[DiskRow], share: float, name: str) -> list[Event]:
     """`disk-above:90%`: log dirs whose disk has more than that in use; unknown ones are left out.
 
     `name` is the event as the settings spell it.
     """
     found = []
     for row in disks:
-        total, usable = row["total_bytes"], row["usable_bytes"]
-        if not total or usable is None or (used := (total - usable) / total) <= share:
+        used = row.used_share
+        if used is None or used <= share:
             continue
         found.append(
             Event(
                 name,
-                f"{row['broker_id']}:{row['log_dir']}",
-                f"{row['log_dir']} of broker {row['broker_id']} is {used:.1%} full, "
-                f"{binary(usable)} left",
+                f"{row.broker_id}:{row.log_dir}",
+                f"{row.log_dir} of broker {row.broker_id} is {used:.1%} full, "
+                f"{binary(row.usable_bytes or 0)} left",
                 {
-                    "broker_id": row["broker_id"],
-                    "log_dir": row["log_dir"],
+                    "broker_id": row.broker_id,
+                    "log_dir": row.log_dir,
                     "used_share": round(used, 4),
-                    "total_bytes": total,
-                    "usable_bytes": usable,
+                    "total_bytes": row.total_bytes,
+                    "usable_bytes": row.usable_bytes,
                 },
             )
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError
@@ -45,7 +44,12 @@ class Outcome:
     blocked: tuple[PlannedPartition, ...] = ()
     not_waived: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def first_blocked(self) -> tuple[PlannedPartition, ...]:
+        """As many as are told."""
+        return self.blocked[:_MOST_BLOCKED]
+
+    def to_json(self) -> dict[str, object]:
         """As a line of `policies run` has it."""
         return {
             "application": self.application,
@@ -76,7 +80,7 @@ def status(
     partitions: int,
     next_at: datetime | None,
     last_run: str | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The policy's status as the journal keeps it: the state that tells most, and every error."""
     first = min(outcomes, key=lambda o: STATES.index(o.state))
     alike = [o for o in outcomes if o.state == first.state]
@@ -98,7 +102,7 @@ def status(
     }
 
 
-def blocked_json(partitions: Iterable[PlannedPartition]) -> list[dict[str, Any]]:
+def blocked_json(partitions: Iterable[PlannedPartition]) -> list[dict[str, object]]:
     """The first hundred guarded partitions, each with its guards."""
     return [
         {"topic": p.topic, "partition": p.partition, "guards": [g.to_json() for g in p.guards]}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dashboard.core.errors import LowwaterError
+from dashboard.core.sealed import Text
 from dashboard.domain import rights
 from dashboard.domain.model import Authorized
 
@@ -26,8 +27,8 @@ class Tells(Protocol):
 class MissingRight:
     """DELETE on a topic that a principal, None where it cannot be told, does not have."""
 
-    topic: str
-    principal: str | None
+    topic: Text
+    principal: Text | None
 
     @property
     def said(self) -> str:

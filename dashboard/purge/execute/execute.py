@@ -40,7 +40,7 @@ from dashboard.purge.execute.states import (
     without_canary,
 )
 from dashboard.purge.execute.stop_rules import StopRules, stop_error
-from dashboard.purge.forecast.run_waits import expected, long_polls
+from dashboard.purge.forecast.waits import expected, long_polls
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
 from dashboard.purge.plan.cluster_seam import Cluster

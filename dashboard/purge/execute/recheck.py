@@ -20,8 +20,7 @@ from dashboard.history import clocks
 from dashboard.purge.evidence.retained import by_bytes
 from dashboard.purge.evidence.revived import revived
 from dashboard.purge.evidence.standards import Standards
-from dashboard.purge.execute.reused import offsets_reused
-from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts
+from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, offsets_reused
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.cluster.live import connect
 from dashboard.core.errors import RefusedError, StoreError
@@ -19,6 +18,7 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.safety.guard_texts import guard
 from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.connections import client_for
+from dashboard.store.finding_rows import SlowFollower
 from dashboard.store.snapshots import ClusterStore, Store
 
 # Longer than any healthy answer about 10,000 partitions; a broker that hangs costs it once.
@@ -150,7 +150,7 @@ def _quick_seconds(
 # What the newest analysis knows of brokers with slow followers: what a live look cannot tell.
 
 TABLE = "slow_followers"
-_COLUMNS = ["broker_id", "slow", "cause", "catch_up_seconds", "observed_at"]
+_COLUMNS = [field.name for field in fields(SlowFollower)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,27 +172,30 @@ def slow_brokers(store: ClusterStore, broker_ids: Collection[int | None]) -> dic
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from dashboard.core.arrow import records
+
     wanted = pa.array({broker for broker in broker_ids if broker is not None}, pa.int32())
     try:
         analysis_id = store.latest("findings")
         if analysis_id is None or TABLE not in store.manifest("findings", analysis_id).tables:
             return {}
         chosen = pc.field("slow") & pc.field("broker_id").isin(wanted)
-        rows = store.read("findings", analysis_id, TABLE, _COLUMNS, only=chosen).to_pylist()
+        table = store.read("findings", analysis_id, TABLE, _COLUMNS, only=chosen)
     except StoreError:
         return {}
-    slow: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    rows = records(table, SlowFollower)
+    slow: dict[int, list[SlowFollower]] = defaultdict(list)
     for row in rows:
-        slow[row["broker_id"]].append(row)
+        slow[row.broker_id].append(row)
     return {broker_id: _told(found) for broker_id, found in sorted(slow.items())}
 
 
-def _told(rows: list[Mapping[str, Any]]) -> SlowBroker:
-    causes = Counter(row["cause"] for row in rows if row["cause"])
+def _told(rows: list[SlowFollower]) -> SlowBroker:
+    causes = Counter(row.cause for row in rows if row.cause)
     ends = [
-        row["observed_at"] + timedelta(seconds=row["catch_up_seconds"])
+        row.observed_at + timedelta(seconds=row.catch_up_seconds)
         for row in rows
-        if row["observed_at"] is not None and row["catch_up_seconds"] is not None
+        if row.observed_at is not None and row.catch_up_seconds is not None
     ]
     return SlowBroker(
         causes.most_common(1)[0][0] if causes else None,

@@ -58,7 +58,7 @@ def other_name(settings: Settings, plan: Plan) -> None:
 
     That name is in the sentence which people type, and in what is kept of the run.
     """
-    named = ClusterStore(Store(settings.data), plan.cluster_id).connection().get("name")
+    named = ClusterStore(Store(settings.data), plan.cluster_id).connection().name
     if named not in (None, plan.cluster_name):
         raise RefusedError(
             f"the plan is for {plan.cluster_name}, and cluster {plan.cluster_id} is called {named}",

@@ -35,8 +35,7 @@ from dashboard.purge.journal.journal_tables import (
 )
 from dashboard.purge.journal.journal_wishes import JournalWishes
 from dashboard.purge.plan.moves import MoveRow, planned_moves
-from dashboard.purge.plan.plan import Plan
-from dashboard.purge.plan.plan_json import decisions
+from dashboard.purge.plan.plan import Plan, decisions
 from dashboard.purge.receipt.model import Receipt, Sample
 from dashboard.settings.settings import Settings
 

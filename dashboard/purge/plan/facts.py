@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from dashboard.core.canonical import LATER
 from dashboard.core.errors import ClusterError, RefusedError
+from dashboard.core.sealed import Count, Offset, Text
 from dashboard.domain.model import (
     ConfigEntry,
     Group,
@@ -102,10 +104,10 @@ class GroupClaim:
     `leader_epoch`: in which it was committed, where its committer said so.
     """
 
-    group_id: str
-    committed_offset: int | None
+    group_id: Text
+    committed_offset: Offset | None
     remembered: bool = False
-    leader_epoch: int | None = None
+    leader_epoch: Count | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 
+from dashboard.core.canonical import LATER
+from dashboard.core.sealed import Moment, Text
 from dashboard.domain.model import Guard
 from dashboard.purge.plan.guards import Finding
 from dashboard.safety.guard_texts import NEVER_LIFTABLE
@@ -20,13 +21,13 @@ class Waiver:
     no coordinator listed it then, and one that is listed before a request is refused (`revived`).
     """
 
-    group_id: str
-    reason: str
+    group_id: Text
+    reason: Text
     by: str
-    at: datetime
-    move: bool = False
-    alive: bool = False
-    gone: bool = False
+    at: Moment
+    move: bool = field(default=False, metadata=LATER)
+    alive: bool = field(default=False, metadata=LATER)
+    gone: bool = field(default=False, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,11 @@ class Override:
     In a request None means every group; in a plan each group that was lifted is named.
     """
 
-    name: str
-    group_id: str | None
-    reason: str
+    name: Text
+    group_id: Text | None
+    reason: Text
     by: str
-    at: datetime
+    at: Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,9 @@ class Lifted:
     A group may have no offset for many reasons: who accepts one has not accepted the next.
     """
 
-    name: str
-    group_id: str | None
-    fact: str | None = None
+    name: Text
+    group_id: Text | None
+    fact: Text | None = field(default=None, metadata=LATER)
 
 
 def lift(

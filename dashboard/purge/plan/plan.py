@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from dashboard.core.canonical import seal
+from dashboard.core.canonical import LATER, seal, written
+from dashboard.core.errors import PlanError, RefusedError
+from dashboard.core.sealed import Count, Moment, Offset, PartitionId, SealedKind, Text
 from dashboard.domain.model import Guard, TopicPartition
+from dashboard.history.known_since import is_told
 from dashboard.purge.evidence.rights_needed import MissingRight
-from dashboard.purge.plan import plan_json
 from dashboard.purge.plan.facts import GroupClaim, PlanFacts
 from dashboard.purge.plan.guards import Finding, findings
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver, lift
@@ -19,6 +21,9 @@ from dashboard.purge.plan.targets import write_offsets_json
 from dashboard.safety.unseen_readers import TopicReading, reading_of
 from dashboard.settings.settings import TopicDeclaration
 
+INTERVAL = (
+    "bytes_at_once_low", "bytes_at_once_high", "bytes_later_low", "bytes_later", "bytes_later_high",
+)  # fmt: skip
 _MOST_NAMED = 3  # topics that stand by name in the confirmation
 # Guards which say of a group that nobody knows what it has read of the partition.
 _PLACE_UNKNOWN = ("no-committed-offset", "members-without-commits", "share-group")
@@ -34,15 +39,15 @@ class Estimate:
     that the log cleaner works on, too (None: nobody knows); no other topic has any.
     """
 
-    bytes_at_once: int | None
-    method: str
-    replicas: Mapping[int, int] = field(default_factory=dict)
-    bytes_at_once_low: int | None = None
-    bytes_at_once_high: int | None = None
-    bytes_later_low: int | None = None
-    bytes_later: int | None = None
-    bytes_later_high: int | None = None
-    cleaned_high: Mapping[int, int | None] = field(default_factory=dict)
+    bytes_at_once: Count | None
+    method: Text
+    replicas: Mapping[int, Count] = field(default_factory=dict)
+    bytes_at_once_low: Count | None = field(default=None, metadata=LATER)
+    bytes_at_once_high: Count | None = field(default=None, metadata=LATER)
+    bytes_later_low: Count | None = field(default=None, metadata=LATER)
+    bytes_later: Count | None = field(default=None, metadata=LATER)
+    bytes_later_high: Count | None = field(default=None, metadata=LATER)
+    cleaned_high: Mapping[int, Count | None] = field(default_factory=dict, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +59,22 @@ class PlannedPartition:
     waived groups that read it, each with the offset up to which it surely had, None: nobody knows.
     """
 
-    topic: str
-    partition: int
-    topic_id: str | None
-    leader_id: int | None
-    leader_epoch: int | None
-    log_start_offset: int | None
-    last_stable_offset: int | None
-    high_watermark: int | None
-    target_offset: int | None
-    capped_by: str | None
+    topic: Text
+    partition: PartitionId
+    topic_id: Text | None
+    leader_id: Offset | None
+    leader_epoch: Offset | None
+    log_start_offset: Offset | None
+    last_stable_offset: Offset | None
+    high_watermark: Offset | None
+    target_offset: Count | None
+    capped_by: Text | None
     guards: tuple[Guard, ...]
     groups: tuple[GroupClaim, ...]
     estimate: Estimate | None = None
-    lifted: tuple[Lifted, ...] = ()
-    epoch_ends: Mapping[int, int] = field(default_factory=dict)
-    waived: Mapping[str, int | None] = field(default_factory=dict)
+    lifted: tuple[Lifted, ...] = field(default=(), metadata=LATER)
+    epoch_ends: Mapping[int, Count] = field(default_factory=dict, metadata=LATER)
+    waived: Mapping[str, Count | None] = field(default_factory=dict, metadata=LATER)
 
     @property
     def key(self) -> TopicPartition:
@@ -128,14 +133,14 @@ class PlannedPartition:
 class Declared:
     """The declaration of one topic's readers that the plan relied on."""
 
-    topic: str
+    topic: Text
     owner: str
-    readers: str
-    replay_window_ms: int
+    readers: Text
+    replay_window_ms: Count
     declared_by: str
     declared_at: str
-    reason: str = ""
-    state_restore: str = "unknown"
+    reason: str = field(default="", metadata=LATER)
+    state_restore: Text = field(default="unknown", metadata=LATER)
 
 
 @dataclass(frozen=True)
@@ -147,25 +152,25 @@ class Plan:
     it rests on began with, as `dashboard.history.known_since` has it; None where no analysis told.
     """
 
-    cluster_id: str
-    cluster_name: str
-    target: str
-    created_at: datetime
-    expires_at: datetime
+    cluster_id: Text
+    cluster_name: Text
+    target: Text
+    created_at: Moment
+    expires_at: Moment
     created_by: str
-    analysis_id: str | None
-    chosen_groups: tuple[str, ...]
+    analysis_id: Text | None
+    chosen_groups: tuple[Text, ...]
     partitions: tuple[PlannedPartition, ...]
     waivers: tuple[Waiver, ...]
     overrides: tuple[Override, ...]
     declarations: tuple[Declared, ...]
-    readings: tuple[TopicReading, ...] = ()
-    rights_missing: tuple[MissingRight, ...] | None = None
-    known_since: str | None = None
+    unseen_readers: tuple[TopicReading, ...] = field(default=(), metadata=LATER)
+    rights_missing: tuple[MissingRight, ...] | None = field(default=None, metadata=LATER)
+    known_since: str | None = field(default=None, metadata=LATER)
 
     @cached_property
     def _sealed(self) -> tuple[str, str]:
-        return seal(plan_json.encode(self))
+        return seal(_KIND.document(self))
 
     @property
     def sha256(self) -> str:
@@ -223,7 +228,7 @@ class Plan:
     @staticmethod
     def from_json_text(text: str, where: str) -> Plan:
         """The plan in `text`. Raises PlanError PLAN_INVALID, RefusedError PLAN_EDITED."""
-        return plan_json.parse(text, where)
+        return _KIND.parse(text, where)
 
 
 def build(
@@ -277,7 +282,7 @@ def build(
         waivers=waived,
         overrides=tuple(lifted[key] for key in sorted(lifted)),
         declarations=_declared(declarations, {key.topic for key in resolved}),
-        readings=tuple(
+        unseen_readers=tuple(
             reading_of(facts.readings, topic) for topic in sorted({key.topic for key in resolved})
         ),
         rights_missing=rights_missing,
@@ -361,3 +366,37 @@ def _alive(facts: PlanFacts, group_id: str) -> bool:
 def _to_millisecond(moment: datetime) -> datetime:
     # JSON carries milliseconds: what is hashed must survive the way there and back.
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def decisions(plan: Plan) -> dict[str, object]:
+    """What people decided, each with who, when and why: waivers, overrides, declarations."""
+    named = ("waivers", "overrides", "declarations")
+    return {name: written(getattr(plan, name)) for name in named}
+
+
+def _check(plan: Plan) -> None:
+    """A plan sealed again by hand has a right hash; its values tell that no planner made it."""
+    if plan.known_since is not None and not is_told(plan.known_since):
+        raise ValueError(f"known_since is {plan.known_since!r}, which names no snapshot")
+    seen: set[TopicPartition] = set()
+    for p in plan.partitions:
+        if not all(text for g in p.guards for text in (g.name, g.reason, g.lift)):
+            raise ValueError(f"{p.topic}-{p.partition} has a guard without name, reason or lift")
+        if p.key in seen:
+            raise ValueError(f"{p.topic}-{p.partition} stands in it twice")
+        seen.add(p.key)
+
+
+def _invalid(where: str, what: str) -> PlanError:
+    return PlanError(f"{where} {what}", "Make one with: lowwater plan … --out plan.json.")
+
+
+def _edited(where: str, actual: str, claimed: object) -> RefusedError:
+    return RefusedError(
+        f"{where} was changed after it was planned: its sha256 is {actual}, it says {claimed}",
+        "Plan again; a plan is never edited by hand.",
+        code="PLAN_EDITED",
+    )
+
+
+_KIND = SealedKind(Plan, "plan", _invalid, _edited, _check)

@@ -11,8 +11,7 @@ from operator import attrgetter
 
 from dashboard.core.clock import format_time
 from dashboard.purge.plan.moves import MoveRow, planned_moves
-from dashboard.purge.plan.plan import Plan, PlannedPartition
-from dashboard.purge.plan.plan_json import INTERVAL, decisions
+from dashboard.purge.plan.plan import INTERVAL, Plan, PlannedPartition, decisions
 
 _BYTES = ("bytes_at_once", *INTERVAL)
 
@@ -125,7 +124,7 @@ class Preview:
                 for m in self.moves
             ],
             "declarations": decisions(plan)["declarations"],
-            "unseen_readers": [r.to_json() for r in plan.readings],
+            "unseen_readers": [r.to_json() for r in plan.unseen_readers],
             "overrides": decisions(plan)["overrides"],
             "rights_missing": None if plan.rights_missing is None else [
                 right.to_json() for right in plan.rights_missing

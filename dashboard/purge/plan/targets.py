@@ -12,11 +12,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Literal
 
-from dashboard.core.canonical import parse_json
+from msgspec import Meta, Struct
+
+from dashboard.core.canonical import parse_json, read
 from dashboard.core.clock import format_time, parse_duration, parse_time
 from dashboard.core.errors import PlanError, UsageError
+from dashboard.core.sealed import Offset, PartitionId, Text
 from dashboard.core.visible import is_unicode
 from dashboard.core.words import parse_size
 from dashboard.domain.model import TopicPartition
@@ -24,8 +27,18 @@ from dashboard.domain.model import TopicPartition
 Kind = Literal["committed", "timestamp", "offset", "high-watermark", "keep", "retention", "file"]
 _OFFSET = re.compile("[0-9]{1,19}")
 _LARGEST_OFFSET = 2**63 - 1
-_LARGEST_PARTITION = 2**31 - 1
 HIGH_WATERMARK = -1  # as typed in an offsets file: "to the high watermark"
+
+
+class _OffsetsRow(Struct, forbid_unknown_fields=True):
+    topic: Text
+    partition: PartitionId
+    offset: Offset
+
+
+class _OffsetsFile(Struct, forbid_unknown_fields=True):
+    partitions: Annotated[tuple[_OffsetsRow, ...], Meta(min_length=1)]
+    version: Literal[1] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +126,19 @@ def read_offsets_json(text: str, where: str) -> Target:
     may be left out as in Kafka's `DeleteRecordsCommand`. Raises PlanError OFFSETS_INVALID with
     the JSON path of what is wrong; `where` names the file.
     """
-    document = _load(text, where)
-    version = document.get("version", 1)
-    if isinstance(version, bool) or version != 1:
-        _refuse(where, "$.version", f"is {json.dumps(version)}, only 1 is known")
-    unknown = sorted(document.keys() - {"partitions", "version"})
-    if unknown:
-        _refuse(where, f"$.{unknown[0]}", "is not a known key")
-    rows = document.get("partitions")
-    if not isinstance(rows, list) or not rows:
-        _refuse(where, "$.partitions", "is not a list with at least one partition")
+    try:
+        file = read(parse_json(text, _unique_keys), _OffsetsFile)
+    except ValueError as error:
+        named = str(error) if str(error).startswith("$") else f"is not JSON: {error}"
+        raise _invalid(where, named) from error
     offsets: dict[TopicPartition, int] = {}
-    for index, row in enumerate(rows):
-        path = f"$.partitions[{index}]"
-        partition, offset = _row(row, where, path)
-        if partition in offsets:
-            _refuse(where, path, f"names {partition.topic}-{partition.partition} a second time")
-        offsets[partition] = offset
+    for index, row in enumerate(file.partitions):
+        path, key = f"$.partitions[{index}]", TopicPartition(row.topic, row.partition)
+        if not is_unicode(row.topic):
+            raise _invalid(where, f"{path}.topic is not a topic name")
+        if key in offsets:
+            raise _invalid(where, f"{path} names {row.topic}-{row.partition} a second time")
+        offsets[key] = row.offset
     return Target("file", offsets=offsets)
 
 
@@ -142,20 +151,6 @@ def write_offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps({"partitions": rows, "version": 1}, ensure_ascii=False)
 
 
-def _load(text: str, where: str) -> dict[str, object]:
-    try:
-        document = parse_json(text, _unique_keys)
-    except ValueError as error:
-        raise PlanError(
-            f"{where} is not JSON: {error}",
-            "Write it as Kafka's delete-records tool does.",
-            code="OFFSETS_INVALID",
-        ) from error
-    if not isinstance(document, dict):
-        _refuse(where, "$", "is not an object")
-    return document
-
-
 def _unique_keys(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in pairs:
@@ -165,36 +160,10 @@ def _unique_keys(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _row(row: Any, where: str, path: str) -> tuple[TopicPartition, int]:
-    if not isinstance(row, dict):
-        _refuse(where, path, "is not an object")
-    for key in sorted(row.keys() - {"topic", "partition", "offset"}):
-        _refuse(where, f"{path}.{key}", "is not a known key")
-    topic = row.get("topic")
-    if not isinstance(topic, str) or not topic or not is_unicode(topic):
-        _refuse(where, f"{path}.topic", "is not a topic name")
-    partition = _whole(row.get("partition"), where, f"{path}.partition")
-    offset = _whole(row.get("offset"), where, f"{path}.offset")
-    if partition < 0:
-        _refuse(where, f"{path}.partition", f"is {partition}, below 0")
-    if partition > _LARGEST_PARTITION:
-        _refuse(where, f"{path}.partition", "does not fit in 32 bits")
-    if offset < 0 and offset != HIGH_WATERMARK:
-        _refuse(where, f"{path}.offset", f"is {offset}; only -1, the high watermark, may be")
-    return TopicPartition(topic, partition), offset
-
-
-def _whole(value: Any, where: str, path: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        _refuse(where, path, f"is {json.dumps(value)}, not a whole number")
-    if abs(value) > _LARGEST_OFFSET:
-        _refuse(where, path, "does not fit in 64 bits")
-    return int(value)
-
-
-def _refuse(where: str, path: str, what: str) -> NoReturn:
-    raise PlanError(
-        f"{where}: {path} {what}",
-        'Write {"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}.',
+def _invalid(where: str, what: str) -> PlanError:
+    return PlanError(
+        f"{where} {what}",
+        'Write {"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}; an offset of '
+        "-1 is the high watermark.",
         code="OFFSETS_INVALID",
     )

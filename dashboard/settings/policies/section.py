@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from dashboard.settings.policies.words import (
     time_zone,
 )
 from dashboard.settings.purge import LIFTABLE_GUARDS
-from dashboard.settings.values import check_keys, count, filled, one_of, tables, text, texts
+from dashboard.settings.values import Section, check_keys, count, tables
 
 __all__ = ["POLICY_KEYS", "POLICY_LIFTABLE", "Policy", "Trigger", "Window", "policy_settings"]
 
@@ -52,23 +52,21 @@ def policy_settings(table: Any, where: str, liftable: Collection[str]) -> tuple[
 
     `liftable` are the guards that [purge] allows to be lifted at all.
     """
-    return tuple(
-        _policy(name, entry, f"{where}, [policies.{name}]", liftable)
-        for name, entry in tables(table, "policies", where)
-    )
+    return tuple(_policy(name, own, liftable) for name, own in tables(table, "policies", where))
 
 
-def _policy(name: str, entry: Mapping[str, Any], where: str, liftable: Collection[str]) -> Policy:
+def _policy(name: str, own: Section, liftable: Collection[str]) -> Policy:
+    where = own.where
     if _NAME.fullmatch(name) is None:
         raise SettingsError(
             f"{where}: '{name}' is no name of a policy",
             "Use up to 64 letters, digits, '.', '_' and '-', a letter or digit first.",
         )
-    check_keys(entry, POLICY_KEYS, where)
-    preset = one_of(entry, "preset", (REPARTITION,), where) if "preset" in entry else None
-    globs, regex = _topics(entry, preset, where)
-    target = check_target(text(entry.get("target", "committed"), "target", where), where)
-    committed_by, owner = _committed_by(entry, preset, target, where)
+    check_keys(own.entries, POLICY_KEYS, where)
+    preset = own.one_of("preset", (REPARTITION,)) if "preset" in own else None
+    globs, regex = _topics(own, preset)
+    target = check_target(own.text("target", "committed"), where)
+    committed_by, owner = _committed_by(own, preset, target)
     return Policy(
         name=name,
         preset=preset,
@@ -77,36 +75,34 @@ def _policy(name: str, entry: Mapping[str, Any], where: str, liftable: Collectio
         target=target,
         committed_by=committed_by,
         owner=owner,
-        mode=one_of(entry, "mode", _MODES, where, "wait-all"),
-        min_purge_interval=_interval(entry.get("min_purge_interval_ms", 30_000), where),
-        most_bytes_per_hour=_bytes(entry, "most_bytes_per_hour", where),
-        most_partitions_per_hour=count(entry[key], key, where)
-        if (key := "most_partitions_per_hour") in entry
+        mode=own.one_of("mode", _MODES, "wait-all"),
+        min_purge_interval=_interval(own.get("min_purge_interval_ms", 30_000), where),
+        most_bytes_per_hour=_bytes(own, "most_bytes_per_hour"),
+        most_partitions_per_hour=count(own.get(key), key, where)
+        if (key := "most_partitions_per_hour") in own
         else None,
-        windows=_windows(entry, where),
-        timezone=time_zone(entry.get("timezone", "UTC"), where),
-        trigger=parse_trigger(text(entry.get("trigger", "always"), "trigger", where), where),
-        overrides=_overrides(entry.get("overrides", {}), preset, liftable, where),
-        waive=_waive(entry.get("waive", {}), owner, where),
-        cluster=filled(entry, "cluster", where) if "cluster" in entry else None,
+        windows=_windows(own),
+        timezone=time_zone(own.get("timezone", "UTC"), where),
+        trigger=parse_trigger(own.text("trigger", "always"), where),
+        overrides=_overrides(own.get("overrides", {}), preset, liftable, where),
+        waive=_waive(own.get("waive", {}), owner, where),
+        cluster=own.filled_or_none("cluster"),
     )
 
 
-def _topics(
-    entry: Mapping[str, Any], preset: str | None, where: str
-) -> tuple[tuple[str, ...], str | None]:
-    if "topics" in entry and "topics_regex" in entry:
+def _topics(own: Section, preset: str | None) -> tuple[tuple[str, ...], str | None]:
+    if "topics" in own and "topics_regex" in own:
         raise SettingsError(
-            f"{where}: both 'topics' and 'topics_regex'",
+            f"{own.where}: both 'topics' and 'topics_regex'",
             "Keep one of them: globs in topics, or one expression in topics_regex.",
         )
-    if "topics_regex" in entry:
-        return (), _regex(filled(entry, "topics_regex", where), where)
-    if "topics" in entry:
-        return texts(entry["topics"], "topics", '["orders.*"]', where), None
+    if "topics_regex" in own:
+        return (), _regex(own.filled("topics_regex"), own.where)
+    if "topics" in own:
+        return own.texts("topics", '["orders.*"]'), None
     if preset is None:
         raise SettingsError(
-            f"{where} names no topics",
+            f"{own.where} names no topics",
             'Add topics = ["orders.*"], topics_regex = "…" or preset = "repartition".',
         )
     return (), None
@@ -123,32 +119,30 @@ def _regex(expression: str, where: str) -> str:
     return expression
 
 
-def _committed_by(
-    entry: Mapping[str, Any], preset: str | None, target: str, where: str
-) -> tuple[str, str | None]:
+def _committed_by(own: Section, preset: str | None, target: str) -> tuple[str, str | None]:
     """Whose commits make the target, and the owner's name where the settings give it."""
     if target != "committed":
         for key in ("committed_by", "owner"):
-            if key in entry:
+            if key in own:
                 raise SettingsError(
-                    f"{where}: '{key}' says nothing with target = '{target}'",
+                    f"{own.where}: '{key}' says nothing with target = '{target}'",
                     f'Leave out {key}, or write target = "committed".',
                 )
         return "all", None
     default = "owner" if preset else "all"
-    by = one_of(entry, "committed_by", ("all", "owner"), where, default)
-    if "owner" in entry and (by == "all" or preset):
+    by = own.one_of("committed_by", ("all", "owner"), default)
+    if "owner" in own and (by == "all" or preset):
         why = "the preset finds each topic's owner itself" if preset else "all groups count"
         raise SettingsError(
-            f"{where}: 'owner' beside committed_by = '{by}': {why}",
+            f"{own.where}: 'owner' beside committed_by = '{by}': {why}",
             "Leave out owner." if preset else 'Leave out owner, or write committed_by = "owner".',
         )
-    if by == "owner" and not preset and "owner" not in entry:
+    if by == "owner" and not preset and "owner" not in own:
         raise SettingsError(
-            f"{where}: committed_by = 'owner' without an owner",
+            f"{own.where}: committed_by = 'owner' without an owner",
             'Add owner = "GROUP", the group whose commits count, or committed_by = "all".',
         )
-    return by, filled(entry, "owner", where) if "owner" in entry else None
+    return by, own.filled_or_none("owner")
 
 
 def _interval(value: Any, where: str) -> timedelta:
@@ -162,23 +156,23 @@ def _interval(value: Any, where: str) -> timedelta:
     return timedelta(milliseconds=milliseconds)
 
 
-def _bytes(entry: Mapping[str, Any], key: str, where: str) -> int | None:
-    if key not in entry:
+def _bytes(own: Section, key: str) -> int | None:
+    if key not in own:
         return None
-    size = parse_size(text(entry[key], key, where))
+    size = parse_size(own.text(key))
     if not size:
         raise SettingsError(
-            f"{where}: '{key}' = {entry[key]!r}",
+            f"{own.where}: '{key}' = {own.get(key)!r}",
             f'Write {key} = "10GiB": a whole number above 0 and B, KiB, MiB, GiB or TiB.',
         )
     return size
 
 
-def _windows(entry: Mapping[str, Any], where: str) -> tuple[Window, ...]:
-    if "windows" not in entry:
+def _windows(own: Section) -> tuple[Window, ...]:
+    if "windows" not in own:
         return ()
-    written = texts(entry["windows"], "windows", '["Mon-Fri 22:00-06:00"]', where)
-    return tuple(parse_window(window, where) for window in written)
+    written = own.texts("windows", '["Mon-Fri 22:00-06:00"]')
+    return tuple(parse_window(window, own.where) for window in written)
 
 
 def _overrides(
@@ -198,7 +192,7 @@ def _overrides(
                 f"{where}: overrides names '{name}', which liftable_guards of [purge] leaves out",
                 f"Leave out the override, or add '{name}' to liftable_guards.",
             )
-        found[name] = filled(table, name, f"{where}, overrides").strip()
+        found[name] = Section(f"{where}, overrides", table).filled(name)
     return found
 
 
@@ -221,7 +215,8 @@ def _waive(table: Any, owner: str | None, where: str) -> dict[str, str]:
                 'Write each group\'s whole name: waive = { "old-app" = "why" }; '
                 "lowwater findings holds lists those of a topic.",
             )
-    return {name: filled(table, name, f"{where}, waive") for name in table}
+    own = Section(f"{where}, waive", table)
+    return {name: own.filled(name) for name in table}
 
 
 def _never(name: str, where: str) -> SettingsError:

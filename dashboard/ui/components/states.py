@@ -187,7 +187,7 @@ def _first_attempt() -> None:
     show(
         f"The first attempt to collect failed ({failure.code})",
         f"{formats.ago(made.ended_at, utc_now())}: {failure.message}.",
-        failure.next_step,
+        failure.next,
         warn=True,
     )
 

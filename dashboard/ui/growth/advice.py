@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 import pandas as pd
 import streamlit as st
 
+from dashboard.core.arrow import records
 from dashboard.core.clock import utc_now
 from dashboard.history.findings_age import age_of
 from dashboard.purge.evidence import doubts
@@ -17,8 +17,16 @@ from dashboard.settings.settings import Settings
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.topics import retention_fit
-from dashboard.topics.idle import IDLE, UNKNOWN, Ask, Idle, headline, idle, risks, sure
-from dashboard.topics.retention_fit import CAUTION, FORMS, SHORTER, change, in_order, span
+from dashboard.topics.idle import IDLE, UNKNOWN, Ask, Idle, IdleTopic, headline, idle, risks, sure
+from dashboard.topics.retention_fit import (
+    CAUTION,
+    FORMS,
+    SHORTER,
+    RetentionFit,
+    change,
+    in_order,
+    span,
+)
 from dashboard.ui.components import grid, markup, states
 from dashboard.ui.session.context import Screen, findings_of
 from dashboard.views import formats
@@ -40,9 +48,11 @@ def show_idle(screen: Screen) -> None:
         "Quiet for days", 1, _MOST_DAYS, screen.settings.idle.days, key="idle-days", width=160
     )
     age = age_of(screen.cluster, found.manifest, screen.now, screen.settings.every)
-    judged = idle(found.table(IDLE_TABLE).to_pylist(), int(days), age.unusable, asking(screen))
+    judged = idle(
+        records(found.table(IDLE_TABLE), IdleTopic), int(days), age.unusable, asking(screen)
+    )
     st.html(f'<div class="lw">{markup.text(f"{age.said}: {headline(judged)}")}</div>')
-    rows = [row for row in judged.rows if row["verdict"] in (IDLE, UNKNOWN)]
+    rows = [row for row in judged.rows if row.verdict in (IDLE, UNKNOWN)]
     if not rows:
         return
     show_chosen(screen, found.manifest, judged, idle_chosen(rows))
@@ -63,25 +73,29 @@ def _asked(
     return doubts.said(_settings, _cluster, topics, utc_now())
 
 
-def idle_frame(rows: Sequence[dict[str, Any]]) -> tuple[pd.DataFrame, str]:
+def idle_frame(rows: Sequence[IdleTopic]) -> tuple[pd.DataFrame, str]:
     """The rows as a frame, and the unit of the column of bytes."""
-    unit, divisor = formats.common_unit(row["size_bytes"] for row in rows)
-    sizes = [None if (size := row["size_bytes"]) is None else size / divisor for row in rows]
+    unit, divisor = formats.common_unit(row.size_bytes for row in rows)
+    sizes = [None if (size := row.size_bytes) is None else size / divisor for row in rows]
     columns = {
-        "Topic": [row["topic"] for row in rows],
-        "Verdict": ["◆ idle" if row["verdict"] == IDLE else "? not known" for row in rows],
-        "Kind": [row["tool"] or row["kind"] or formats.UNKNOWN for row in rows],
+        "Topic": [row.topic for row in rows],
+        "Verdict": ["◆ idle" if row.verdict == IDLE else "? not known" for row in rows],
+        "Kind": [row.tool or row.kind or formats.UNKNOWN for row in rows],
         "On disk": pd.Series(sizes, dtype="float64"),
-        "Quiet since": pd.Series(pd.to_datetime([row["quiet_since"] for row in rows], utc=True)),
-        "Groups": pd.Series([row["groups"] for row in rows], dtype="Int64"),
-        "Last commit": pd.Series(pd.to_datetime([row["last_commit_at"] for row in rows], utc=True)),
+        "Quiet since": _times(row.quiet_since for row in rows),
+        "Groups": pd.Series([row.groups for row in rows], dtype="Int64"),
+        "Last commit": _times(row.last_commit_at for row in rows),
         "Sure by": [sure(row) for row in rows],
-        "Owner": [row["owner"] or "" for row in rows],
+        "Owner": [row.owner or "" for row in rows],
     }
     return pd.DataFrame(columns), unit
 
 
-def idle_chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _times(found: Iterable[datetime | None]) -> pd.Series[pd.Timestamp]:
+    return pd.Series(pd.to_datetime(pd.Series(list(found), dtype="object"), utc=True))
+
+
+def idle_chosen(rows: Sequence[IdleTopic]) -> IdleTopic:
     """Draw the table; the row that is selected, else the first one."""
     shown, unit = idle_frame(rows)
     column = st.column_config
@@ -103,7 +117,7 @@ def idle_chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "Sure by": column.TextColumn(width=125),
             "Owner": column.TextColumn(width=110),
         },
-        (f"{row['topic']} {row['verdict']}" for row in rows),
+        (f"{row.topic} {row.verdict}" for row in rows),
         key="idle",
         alt="Idle topics and those not known, with bytes on disk, quiet since, groups, evidence",
     )  # fmt: skip
@@ -112,17 +126,17 @@ def idle_chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 @st.fragment(run_every=AGAIN)
 @states.guarded
-def show_chosen(screen: Screen, analysis: Manifest, judged: Idle, row: dict[str, Any]) -> None:
+def show_chosen(screen: Screen, analysis: Manifest, judged: Idle, row: IdleTopic) -> None:
     """Why it is idle or not known; what deleting it risks, and the line, where it is proposed.
 
     It redraws itself: a page that stays open must not go on offering what it may offer no more.
     """
     age = age_of(screen.cluster, analysis, utc_now(), screen.settings.every)
     found = replace(judged, unusable=age.unusable)
-    said = f"<p><b>{markup.text(row['topic'])}</b>: {markup.text(row['reason'])}.</p>"
-    line = found.delete_command(row, screen.cluster.connection().get("bootstrap_servers"))
+    said = f"<p><b>{markup.text(row.topic)}</b>: {markup.text(row.reason)}.</p>"
+    line = found.delete_command(row, screen.cluster.connection().bootstrap_servers)
     if line is None:
-        why = found.not_proposed(row) if row["verdict"] == IDLE else None
+        why = found.not_proposed(row) if row.verdict == IDLE else None
         said += f"<p>Not proposed: {markup.text(why)}.</p>" if why else ""
         st.html(f'<div class="lw">{said}</div>')
         return
@@ -146,7 +160,7 @@ def show_retention(screen: Screen) -> None:
     found = findings_of(screen)
     if FIT_TABLE not in found.manifest.tables:
         return
-    rows = in_order(found.table(FIT_TABLE).to_pylist())
+    rows = in_order(records(found.table(FIT_TABLE), RetentionFit))
     st.html('<div class="lw"><h2 id="retention">Retention that fits</h2></div>')
     if not rows:
         st.caption("No topic's readers are declared: nobody knows how long its records are needed.")
@@ -156,24 +170,24 @@ def show_retention(screen: Screen) -> None:
     show_change(screen, found.manifest, fit_chosen(rows))
 
 
-def fit_frame(rows: Sequence[Mapping[str, Any]]) -> tuple[pd.DataFrame, str]:
+def fit_frame(rows: Sequence[RetentionFit]) -> tuple[pd.DataFrame, str]:
     """The rows as a frame, and the unit of the columns of bytes."""
-    unit, divisor = formats.common_unit(row[name] for row in rows for _, name in _FREED)
+    unit, divisor = formats.common_unit(getattr(row, name) for row in rows for _, name in _FREED)
     columns: dict[str, object] = {
-        "Topic": [row["topic"] for row in rows],
-        "Verdict": [_VERDICTS.get(row["verdict"], "? not known") for row in rows],
-        "Longest lag": [span(row["lag_high_ms"]) for row in rows],
-        "Kept now": [span(row["retention_ms"]) for row in rows],
-        "Would fit": [span(row["fits_ms"]) for row in rows],
+        "Topic": [row.topic for row in rows],
+        "Verdict": [_VERDICTS.get(row.verdict, "? not known") for row in rows],
+        "Longest lag": [span(row.lag_high_ms) for row in rows],
+        "Kept now": [span(row.retention_ms) for row in rows],
+        "Would fit": [span(row.fits_ms) for row in rows],
     }
     for title, name in _FREED:
-        sizes = [None if row[name] is None else row[name] / divisor for row in rows]
+        sizes = [None if (size := getattr(row, name)) is None else size / divisor for row in rows]
         columns[title] = pd.Series(sizes, dtype="float64")
-    columns["Owner"] = [row["owner"] or "" for row in rows]
+    columns["Owner"] = [row.owner or "" for row in rows]
     return pd.DataFrame(columns), unit
 
 
-def fit_chosen(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def fit_chosen(rows: Sequence[RetentionFit]) -> RetentionFit:
     """Draw the table; the row that is selected, else the first one."""
     shown, unit = fit_frame(rows)
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
@@ -193,7 +207,7 @@ def fit_chosen(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
             },
             "Owner": text(width=115),
         },
-        (row["topic"] for row in rows),
+        (row.topic for row in rows),
         key="retention",
         alt="Topics with declared readers: longest lag, retention now and one that would fit",
     )  # fmt: skip
@@ -202,23 +216,22 @@ def fit_chosen(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 @st.fragment(run_every=AGAIN)
 @states.guarded
-def show_change(screen: Screen, analysis: Manifest, row: Mapping[str, Any]) -> None:
+def show_change(screen: Screen, analysis: Manifest, row: RetentionFit) -> None:
     """Why, and the change as text of the chosen tool, where one is proposed by findings of now.
 
     It redraws itself, as the proposal of an idle topic does.
     """
     age = age_of(screen.cluster, analysis, utc_now(), screen.settings.every)
     st.html(
-        f'<div class="lw"><p><b>{markup.text(row["topic"])}</b>: {markup.text(row["reason"])}.</p>'
-        "</div>"
+        f'<div class="lw"><p><b>{markup.text(row.topic)}</b>: {markup.text(row.reason)}.</p></div>'
     )
-    if row["verdict"] != SHORTER:
+    if row.verdict != SHORTER:
         return
-    why = age.unusable or asking(screen)([row["topic"]]).get(row["topic"], "")
+    why = age.unusable or asking(screen)([row.topic]).get(row.topic, "")
     if why:
         st.html(f'<div class="lw"><p>No change is given: {markup.text(why)}.</p></div>')
         return
     form = st.selectbox("As text for", FORMS, key="retention-form", width=220)
-    servers = screen.cluster.connection().get("bootstrap_servers")
+    servers = screen.cluster.connection().bootstrap_servers
     st.caption(CAUTION)
     st.code(change(row, form, servers, why) or "", language=_LANGUAGES[form], wrap_lines=True)

@@ -238,7 +238,7 @@ def decisions_html(view: Preview) -> str:
     told = plan_words.rights_missing(plan.rights_missing)
     told += plan_words.coverage(view.coverage)
     told += plan_words.declared(plan.declarations)
-    told += plan_words.unseen_readers(plan.readings)
+    told += plan_words.unseen_readers(plan.unseen_readers)
     told += plan_words.capped(plan.partitions)
     lines += [f"<p>{text(sentence)}.</p>" for sentence in told]
     return f'<div class="lw">{"".join(lines)}</div>' if lines else ""

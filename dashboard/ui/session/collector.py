@@ -83,7 +83,7 @@ def failure_html(found: Standing, shown: datetime, now: datetime) -> str:
         '<div class="lw lw-state warn" role="alert"><h2>The cluster cannot be read '
         f"({markup.text(failure.code)})</h2><p>{markup.ago(found.failed_at, now)}: "
         f"{markup.text(failure.message)}. Every number here is of {markup.ago(shown, now)}.</p>"
-        f"<p><b>Next:</b> {markup.text(failure.next_step)}</p></div>"
+        f"<p><b>Next:</b> {markup.text(failure.next)}</p></div>"
     )
 
 

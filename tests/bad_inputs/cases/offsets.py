@@ -7,6 +7,7 @@ from tests.bad_inputs.cases.flags import DIGITS, LONG
 
 FILE = "offsets.json"
 CALL = f"plan --from-file {FILE} --out p"
+ONE = '"partitions":[{"topic":"t","partition":0,"offset":5}]'
 DEEP = '{"partitions":' + "[" * 100_000
 
 
@@ -42,16 +43,16 @@ CASES = [
     doc("cut short", '{"partitions":[', "not JSON"),
     doc("a mark of byte order", "\ufeff{}", "not JSON"),
     doc("lists too deep to read", DEEP, "not JSON"),
-    doc("a list", "[]", "$ is not an object"),
-    doc("null", "null", "$ is not an object"),
+    doc("a list", "[]", "$: Expected `object`"),
+    doc("null", "null", "$: Expected `object`"),
     doc("a number of five thousand digits", f'{{"version":{DIGITS}}}', "not JSON"),
     doc("no partitions", '{"version":1}', "$.partitions"),
     doc("partitions that are text", '{"partitions":"orders"}', "$.partitions"),
     doc("an empty list", '{"partitions":[]}', "$.partitions"),
-    doc("a later version", '{"partitions":[],"version":2}', "$.version"),
-    doc("a version that is true", '{"partitions":[],"version":true}', "$.version"),
-    doc("a version that is not a number", '{"partitions":[],"version":NaN}', "$.version"),
-    doc("an unknown key", '{"partitions":[],"versions":1}', "$.versions"),
+    doc("a later version", f'{{{ONE},"version":2}}', "$.version"),
+    doc("a version that is true", f'{{{ONE},"version":true}}', "$.version"),
+    doc("a version that is not a number", f'{{{ONE},"version":NaN}}', "$.version"),
+    doc("an unknown key", f'{{{ONE},"versions":1}}', "$.versions"),
     doc("a key twice", '{"partitions":[],"partitions":[]}', "twice"),
     row("a row that is a list", "[]", "$.partitions[0]"),
     row("a row without a topic", '{"partition":0,"offset":5}', "$.partitions[0].topic"),

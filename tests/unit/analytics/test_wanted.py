@@ -8,26 +8,32 @@ from typing import Any
 
 import pytest
 
+from dashboard.core.arrow import records
 from dashboard.settings.settings import TopicDeclaration
-from dashboard.topics.idle import not_proposed
+from dashboard.topics.idle import IdleTopic, not_proposed
 from tests.support.lab import Lab, Snapshot
 
 _WEEK = str(7 * 86_400_000)
 
 
-def analyzed(lab: Lab, **topic: Any) -> dict[str, Any]:
+def idle_topics(lab: Lab) -> list[IdleTopic]:
+    table = lab.cluster.read("findings", lab.cluster.latest_analysis(), "idle_topics")
+    return records(table, IdleTopic)
+
+
+def analyzed(lab: Lab, **topic: Any) -> IdleTopic:
     """The row of a topic `t`."""
     name = topic.pop("name", "t")
     for _ in range(2):
         lab.write(Snapshot().topic(name, **{"retention__ms": _WEEK, **topic}))
     lab.analyze()
-    (row,) = (row for row in lab.rows("idle_topics") if row["topic"] == name)
+    (row,) = (row for row in idle_topics(lab) if row.topic == name)
     return row
 
 
 def test_a_topic_that_every_group_has_read_is_proposed(lab: Lab) -> None:
     row = analyzed(lab, groups={"g": 100})
-    assert (row["guards"], not_proposed(row)) == ([], None)
+    assert (row.guards, not_proposed(row)) == ([], None)
 
 
 def test_so_is_one_without_records_that_nobody_ever_read(lab: Lab) -> None:
@@ -61,7 +67,7 @@ def test_what_a_replay_window_covers_is_counted_and_unread_records_are_those_of_
         lab.minutes += 10 * 24 * 60
         lab.write(Snapshot().topic("t", end=end, groups={"slow": 10}, retention__ms=_WEEK))
     lab.analyze()
-    (row,) = lab.rows("idle_topics")
+    (row,) = idle_topics(lab)
     assert not_proposed(row) == (
         "its replay window of 15 d covers 40 records; group slow has not read 90 records"
     )

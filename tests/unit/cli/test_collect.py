@@ -25,7 +25,7 @@ from dashboard.cli.main import main
 from dashboard.collect.collect import Collected
 from dashboard.core.errors import ClusterError
 from dashboard.settings.snapshots import SnapshotSettings
-from dashboard.store.snapshots import Store
+from dashboard.store.snapshots import Connection, Store
 
 COLLECTED = Collected(
     "20260301T040000000Z-0001",
@@ -98,11 +98,8 @@ def test_how_a_cluster_was_reached_is_remembered_without_secrets(
     assert main(["collect", "--bootstrap-server", "h:1", *words, "--json"]) == 0
     assert reached[0]["sasl.password"] == "hunter2"
     cluster = Store("d").cluster("prod")
-    assert cluster.connection() == {
-        "bootstrap_servers": "h:1",
-        "client_config": str(alone / "client.properties"),
-        "name": "prod",
-    }
+    config = str(alone / "client.properties")
+    assert cluster.connection() == Connection("h:1", config, "prod")
     assert "hunter2" not in capsys.readouterr().out
     assert main(["collect", "--bootstrap-server", "h:2", "--data", "d", "--json"]) == 0
     assert Store("d").cluster("c1").name == "prod"

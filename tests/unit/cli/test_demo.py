@@ -11,6 +11,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.demo import verbs
+from dashboard.demo.state import DemoState, ProcessId
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def test_up_prints_where_the_page_is(
     def up(
         _settings: object,
         say: Callable[[str], None],
-        ready: Callable[[dict[str, Any]], None],
+        ready: Callable[[DemoState], None],
         *,
         port: int | None,
         data: str | None,
@@ -67,9 +68,13 @@ def test_up_prints_where_the_page_is(
         leader_only_preview: bool,
     ) -> None:
         say(" ".join(parts))
-        url = f"http://127.0.0.1:{port}"
-        kafka = {"kafka_version": "4.3.1", "leader_only_preview": leader_only_preview}
-        ready({"url": url, "bootstrap": "b:1", "settings": data, **kafka})
+        ready(
+            DemoState(
+                ProcessId(1, None), "room", "running", "4.3.1", str(data), str(data),
+                bootstrap="b:1", url=f"http://127.0.0.1:{port}",
+                leader_only_preview=leader_only_preview,
+            )
+        )  # fmt: skip
 
     monkeypatch.setattr(verbs, "up", up)
     assert main(["demo", "up", "--port", "8600", "--data", "/d"]) == 0

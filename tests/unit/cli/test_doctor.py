@@ -16,8 +16,7 @@ from dashboard.cli.machine import doctor as verb
 from dashboard.cli.main import main
 from dashboard.core.errors import ClusterError
 from dashboard.doctor import doctor_cluster
-from dashboard.doctor.doctor import Check
-from dashboard.doctor.doctor_rights import Held
+from dashboard.doctor.doctor import Check, Held
 from dashboard.domain.rights import DELETE_TOPIC, DESCRIBE_GROUP, RIGHTS
 from dashboard.store.snapshots import ClusterStore, Store
 

@@ -25,6 +25,15 @@ from dashboard.cli.purge.preview import describe
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.core.visible import in_lines
+from dashboard.domain.model import Guard, TopicPartition
+from dashboard.policies.checking import Checked
+from dashboard.policies.service.outcome import Outcome
+from dashboard.policies.service.serving import Serving
+from dashboard.policies.simulate.simulate import Simulation
+from dashboard.purge.forecast.forecast import Forecast, SlowBroker
+from dashboard.purge.forecast.stalls import Stall
+from dashboard.purge.journal.journal_alerts import AlertRow, Event
+from dashboard.purge.journal.journal_policies import Lease
 from dashboard.purge.journal.journal_rows import PartitionRow, RunView
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver
 from dashboard.purge.plan.moves import MoveRow
@@ -32,6 +41,7 @@ from dashboard.purge.plan.plan import Declared, Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.safety.guard_texts import guard
 from dashboard.safety.unseen_readers import TopicReading
+from dashboard.settings.policies.policy import Policy
 from tests.unit.cli.plans import a_plan
 from tests.unit.purge.outcomes import run
 
@@ -57,7 +67,7 @@ def _plan(name: str) -> Plan:
         waivers=(Waiver(name, name, name, now),),
         overrides=(Override("unread-by-group", name, name, name, now),),
         declarations=(Declared("orders", name, "groups", 0, name, name, name),),
-        readings=(TopicReading("half", 10, 10, 1000, 1, name),),
+        unseen_readers=(TopicReading("half", 10, 10, 1000, 1, name),),
         expires_at=plan.expires_at + timedelta(hours=1),
     )
 
@@ -78,10 +88,15 @@ def _run(name: str) -> str:
 
 
 def _forecast(name: str) -> str:
-    mode = {"mode": "wait-all", "predicted": name, "risk": name}
-    return live_text.describe_forecast(
-        {"seconds": 1.0, "said": name, "details": [name], "advice": [name], "modes": [mode]}
+    stalls = [
+        Stall(TopicPartition("t", 0), 2, "unreadable", name),
+        Stall(TopicPartition("t", 1), 3, "behind", lag_records=9, closing_per_second=0.0),
+    ]
+    slow = {3: SlowBroker(name, None)}
+    found = Forecast(
+        utc_now(), 1.0, 30.0, 0, None, 0, 2, 0, tuple(stalls), {}, {1: 2}, {1: 2}, slow=slow
     )
+    return live_text.describe_forecast(found)
 
 
 def _snapshot(name: str) -> str:
@@ -121,22 +136,20 @@ def _leading(name: str) -> str:
 
 
 def _policies(name: str) -> str:
-    blocked = {"topic": "t", "partition": 0, "guards": [
-        {"name": "share-group", "reason": name, "lift": name}]}  # fmt: skip
-    return policies_check._text({
-        "cluster": name, "leader": {"pid": 1, "host": name}, "read_only": False,
-        "on_and_undefined": [name],
-        "alerts_waiting": [{"alert": "a", "text": name, "failed": name}],
-        "policies": [{
-            "name": "p", "standing": "off", "held_by": name, "topics": 1, "partitions": 1,
-            "target": "committed", "min_purge_interval_ms": 1000, "committed_by": "owner",
-            "confirmation": f"switch on p on {name}", "waive": {name: name},
-            "applications": [{"application": name, "state": "refused", "reason": name,
-                              "blocked": [blocked], "not_waived": [name], "bytes_at_once": 1,
-                              "bytes_at_once_high": 2, "partitions": 1}],
-            "past_week": {"from": "t", "purges": 1, "bytes": 1, "notes": [name]},
-        }],
-    })  # fmt: skip
+    now, blocked = utc_now(), a_plan().partitions[0]
+    blocked = replace(blocked, guards=(Guard("share-group", name, name),))
+    waived = Policy("p", committed_by="owner", waive={name: name})
+    outcome = Outcome("refused", name, name, blocked=(blocked,), not_waived=(name,), partitions=1)
+    checked = Checked(waived, "held", (), (outcome,), name, None)
+    week = Simulation(now, now, 1, 1, 1, 1, 1, 1, 1, notes=(name,))
+    lease = Lease("c", "h", name, 1, now, now, now + timedelta(hours=1))
+    alert = AlertRow(Event("a", "s", name, {}), now, None, 1, now, name)
+    service = [
+        policies_check._service(Serving(lease, None, 0, timedelta(hours=1)), now),
+        policies_check._not_told(alert),
+        policies_check._undefined(name),
+    ]
+    return policies_check._text(name, service, [(checked, week)])
 
 
 TEXTS: Mapping[str, Callable[[str], str]] = {

@@ -60,7 +60,7 @@ def test_people_read_who_declared_readers_and_where_unseen_ones_were_not_looked_
         TopicReading("seen", 10, 10, 1000, 1, None),
         TopicReading("half", 10, 10, 1000, 1, "broker 2 has none"),
     )
-    plan = replace(a_plan(), declarations=(declared,), readings=readings)
+    plan = replace(a_plan(), declarations=(declared,), unseen_readers=readings)
     Path("plan.json").write_text(plan.to_json_text())
     assert main(["preview", "plan.json"]) == 0
     out = capsys.readouterr().out

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.cluster.live import connect
-from dashboard.cluster.protocol.log_dir_columns import decode
+from dashboard.cluster.protocol.offset_columns import decode
 from dashboard.domain.columns import Sizes
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize
 from tests.unit.cluster.answers import log_dirs_answer

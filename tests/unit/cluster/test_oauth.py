@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from dashboard.cluster.connection.oauth import OidcTokens
+from dashboard.cluster.connection.security import OidcTokens
 from dashboard.core.errors import ClusterError, SettingsError
 
 

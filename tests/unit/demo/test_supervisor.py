@@ -107,15 +107,15 @@ def test_a_second_demo_is_refused_and_the_first_named(chosen: Settings) -> None:
     with pytest.raises(DemoError, match=f"process {os.getpid()}") as caught:
         verbs.up(chosen, never, never)
     assert caught.value.code == "DEMO_RUNNING"
-    assert verbs.status(chosen)["running"]
+    assert verbs.status(chosen).state is not None
 
 
 def test_a_crashed_demo_is_not_running_and_down_clears_it(chosen: Settings) -> None:
     note(chosen, ProcessId(os.getpid(), 1))  # our id, but another process's start
-    assert verbs.status(chosen) == {"running": False, "leftovers": True}
-    assert verbs.down(chosen, never) == {"stopped": False, "cleared": True}
-    assert verbs.status(chosen) == {"running": False, "leftovers": False}
-    assert verbs.down(chosen, never) == {"stopped": False, "cleared": False}
+    assert verbs.status(chosen) == verbs.Status(None, leftovers=True)
+    assert verbs.down(chosen, never) == verbs.Ended(stopped=False, cleared=True)
+    assert verbs.status(chosen) == verbs.Status(None)
+    assert verbs.down(chosen, never) == verbs.Ended(stopped=False, cleared=False)
 
 
 def test_loading_without_a_demo_says_how_to_start_one(chosen: Settings) -> None:

@@ -94,4 +94,4 @@ def comparable(inventory: loading.Inventory) -> list[Any]:
 
 def gaps(inventory: loading.Inventory) -> dict[str, str]:
     """Path -> reason."""
-    return {gap["path"]: gap["reason"] for gap in inventory.summary["gaps"]}
+    return {gap.path: gap.reason for gap in inventory.summary.gaps}

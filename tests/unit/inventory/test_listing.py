@@ -54,8 +54,8 @@ def test_scan_and_listing_of_any_tree_are_equal(
         here = scanned(Path(name) / "scan", disk.path)
         there = read(Path(name) / "read", listed([disk.path]))
     assert comparable(there) == comparable(here)
-    assert there.summary["log_dirs"] == here.summary["log_dirs"]
-    assert there.summary["gaps_total"] == here.summary["gaps_total"]
+    assert there.summary.log_dirs == here.summary.log_dirs
+    assert there.summary.gaps_total == here.summary.gaps_total
 
 
 @pytest.fixture
@@ -95,12 +95,12 @@ def test_times_before_1970_and_far_ahead_are_the_same_to_the_microsecond(
 
 
 def test_a_listing_knows_mtime_only_and_says_so(disk: Disk, tmp_path: Path) -> None:
-    assert read(tmp_path / "out", listed([disk.path])).summary["newest_from"] == "mtime"
+    assert read(tmp_path / "out", listed([disk.path])).summary.newest_from == "mtime"
 
 
 def test_a_missing_log_dir_is_a_gap_and_all_missing_is_an_error(disk: Disk, tmp_path: Path) -> None:
     found = read(tmp_path / "out", listed([tmp_path / "gone", disk.path]))
-    assert found.summary["gaps_total"] == 1
+    assert found.summary.gaps_total == 1
     assert len(segments(found)) == 2
     with pytest.raises(LogDirError, match="gone"):
         read(tmp_path / "out", listed([tmp_path / "gone"]))

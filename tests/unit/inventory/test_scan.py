@@ -14,6 +14,7 @@ import pytest
 
 from dashboard.core.errors import InventoryError, LogDirError
 from dashboard.inventory import scan as scan_module
+from dashboard.inventory.loading import Gap
 from dashboard.inventory.names import CHECKPOINTS
 from dashboard.inventory.recorder import Recorder
 from tests.unit.inventory.disks import (
@@ -170,7 +171,7 @@ def test_checkpoints_are_read_under_all_their_names(disk: Disk, tmp_path: Path) 
     assert [(r["file"], r["topic"], r["partition"], r["offset"]) for r in rows] == [
         (name, "a", number, number * 10) for number, name in enumerate(CHECKPOINTS)
     ]
-    assert found.summary["gaps_total"] == 0
+    assert found.summary.gaps_total == 0
 
 
 def test_damaged_small_files_are_gaps(disk: Disk, tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_what_vanishes_meanwhile_is_no_gap(
     found = scanned(tmp_path / "out", disk.path)
     assert deletions == []
     assert [row["directory"] for row in segments(found)] == ["a-0"]
-    assert found.summary["gaps"] == []
+    assert found.summary.gaps == ()
 
 
 def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
@@ -265,9 +266,7 @@ def test_a_folder_that_may_not_be_read_is_a_gap(tmp_path: Path) -> None:
 
 def test_a_missing_log_dir_is_a_gap_and_all_missing_is_an_error(disk: Disk, tmp_path: Path) -> None:
     found = scanned(tmp_path / "out", disk.path, tmp_path / "gone")
-    assert found.summary["gaps"] == [
-        {"log_dir": str(tmp_path / "gone"), "path": "", "reason": "no such file or directory"}
-    ]
+    assert found.summary.gaps == (Gap(str(tmp_path / "gone"), "", "no such file or directory"),)
     with pytest.raises(LogDirError, match="gone: no such file"):
         scanned(tmp_path / "other", tmp_path / "gone")
     assert not (tmp_path / "other").exists()
@@ -307,8 +306,8 @@ def test_rows_of_many_batches_are_all_there_and_gaps_are_bounded(
     for number in range(130):
         (disk.path / f"foreign{number}").mkdir()
     found = scanned(tmp_path / "out", disk.path)
-    assert len(segments(found)) == found.summary["segments"] == 20
-    assert (len(found.summary["gaps"]), found.summary["gaps_total"]) == (100, 130)
+    assert len(segments(found)) == found.summary.segments == 20
+    assert (len(found.summary.gaps), found.summary.gaps_total) == (100, 130)
 
 
 def test_nothing_in_the_log_dir_is_touched(disk: Disk, tmp_path: Path) -> None:

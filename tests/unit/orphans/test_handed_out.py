@@ -11,13 +11,14 @@ from dashboard.cli.findings import orphans
 from dashboard.cli.parser import new_parser, parse
 from dashboard.orphans.missing import sweep_line
 from dashboard.safety import orphan_words as words
+from dashboard.store.snapshots import Connection
 from dashboard.ui import orphan_rows
 
 SEEN = datetime(2026, 3, 1, 4, tzinfo=UTC)
 
 
 def test_the_line_is_one_that_the_sweep_takes() -> None:
-    line = sweep_line(["/data/a b", "/d$(x)"], {"bootstrap_servers": "k1:9092,k2:9092"})
+    line = sweep_line(["/data/a b", "/d$(x)"], Connection(bootstrap_servers="k1:9092,k2:9092"))
     program, *given = shlex.split(line)
     parser, verbs = new_parser()
     orphans.add_parser(verbs)
@@ -29,8 +30,8 @@ def test_the_line_is_one_that_the_sweep_takes() -> None:
 
 
 def test_what_is_not_known_of_a_connection_is_left_to_the_reader() -> None:
-    assert "--bootstrap-server HOST:PORT" in sweep_line(["/d"], {})
-    line = sweep_line(["/d"], {"client_config": "/etc/my kafka"})
+    assert "--bootstrap-server HOST:PORT" in sweep_line(["/d"], Connection())
+    line = sweep_line(["/d"], Connection(client_config="/etc/my kafka"))
     assert "--client-config '/etc/my kafka'" in line
 
 

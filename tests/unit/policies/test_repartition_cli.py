@@ -24,7 +24,7 @@ from tests.unit.policies.streams_topics import END, TOPIC, Group, Log, analysis,
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterStore:
     """One topic that nobody purges, one whose application stopped an hour ago."""
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("dashboard.cli.policies.policies_doctor.utc_now", lambda: END)
+    monkeypatch.setattr("dashboard.cli.policies.policies.utc_now", lambda: END)
     monkeypatch.setenv("LOWWATER_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
     found = kept_history.store(tmp_path / "data")
@@ -96,7 +96,7 @@ def test_nothing_collected_lately_is_said(
     store: ClusterStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     later = datetime(2026, 6, 1, tzinfo=UTC)
-    monkeypatch.setattr("dashboard.cli.policies.policies_doctor.utc_now", lambda: later)
+    monkeypatch.setattr("dashboard.cli.policies.policies.utc_now", lambda: later)
     assert main(["policies", "doctor"]) == 0
     assert capsys.readouterr().out == said.NO_TOPIC + "\n"
 

@@ -16,8 +16,7 @@ from dashboard.cli.policies.policies_run import _once, _Told
 from dashboard.core.clock import utc_now
 from dashboard.core.processes import Stop
 from dashboard.policies.service.purging import Site
-from dashboard.policies.service.running import _Flights, serve
-from dashboard.policies.service.service import Service
+from dashboard.policies.service.service import Service, _Flights, serve
 from dashboard.settings.current import CurrentSettings
 from tests.unit.policies.service_room import ServiceRoom
 

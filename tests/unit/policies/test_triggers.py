@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from dashboard.policies.findings import Newest
 from dashboard.policies.triggers import Triggered, triggered
 from dashboard.settings.policies.policy import Policy
+from dashboard.store.finding_rows import DiskRow, GrowthRow
 from tests.unit.policies.examples import NOON, policy
 
 MINUTE = timedelta(minutes=1)
@@ -17,25 +17,26 @@ DISK = policy('trigger = "disk-above:80%"')
 GROWTH = policy('topics = ["a*"]\ntrigger = "growth-above:1KiB/h"')
 
 
-def _disk(total: int | None, usable: int | None, **more: Any) -> dict[str, Any]:
-    row = {"taken_at": NOON, "broker_id": 1, "log_dir": "/d", "total_bytes": total}
-    return {**row, "usable_bytes": usable, **more}
+def _disk(
+    total: int | None, usable: int | None, *, broker_id: int = 1, log_dir: str = "/d"
+) -> DiskRow:
+    return DiskRow(NOON, broker_id, log_dir, total, usable)
 
 
-def _growth(topic: str | None, growth: int | None, **more: Any) -> dict[str, Any]:
-    row = {"taken_at": NOON, "topic": topic, "broker_id": None, "log_dir": None}
-    return {**row, "growth_per_hour": growth, **more}
+def _growth(topic: str | None, growth: int | None, broker_id: int | None = None) -> GrowthRow:
+    return GrowthRow(NOON, topic, broker_id, None, growth)
 
 
 def _asked(
     policy: Policy,
-    *rows: dict[str, Any],
+    *rows: DiskRow | GrowthRow,
     after: timedelta = MINUTE,
     clock: str = "",
 ) -> Triggered:
     """With the rows in the table that the trigger is about, and none in the other."""
-    table = "disks" if policy.trigger.kind == "disk-above" else "growth"
-    found = Newest({table: list(rows)}, clock)
+    disks = [row for row in rows if isinstance(row, DiskRow)]
+    growth = [row for row in rows if isinstance(row, GrowthRow)]
+    found = Newest(disks, growth, clock=clock)
     return triggered(policy, found, now=NOON + after, every=MINUTE)
 
 
@@ -68,7 +69,7 @@ def test_disks_that_nobody_measured_are_told_and_count_for_nothing() -> None:
 
 @pytest.mark.parametrize("found", [DISK, GROWTH])
 def test_findings_older_than_three_rounds_trigger_nothing(found: Policy) -> None:
-    row = _growth("a", 5000) | _disk(10, 1, broker_id=None)
+    row = _disk(10, 1) if found is DISK else _growth("a", 5000)
     assert _asked(found, row, after=3 * MINUTE).now
     late = _asked(found, row, after=3 * MINUTE + timedelta(milliseconds=1))
     assert not late.now and "2026-03-04T12:00:00.000Z" in late.reason
@@ -76,7 +77,7 @@ def test_findings_older_than_three_rounds_trigger_nothing(found: Policy) -> None
 
 @pytest.mark.parametrize("found", [DISK, GROWTH])
 def test_findings_of_a_moment_still_to_come_trigger_nothing(found: Policy) -> None:
-    row = _growth("a", 5000) | _disk(10, 1, broker_id=None)
+    row = _disk(10, 1) if found is DISK else _growth("a", 5000)
     assert _asked(found, row, after=-timedelta(seconds=10)).now, "clocks agree to that much"
     early = _asked(found, row, after=-timedelta(seconds=11))
     assert not early.now and "11 s ahead of this host's clock" in early.reason
@@ -84,7 +85,7 @@ def test_findings_of_a_moment_still_to_come_trigger_nothing(found: Policy) -> No
 
 @pytest.mark.parametrize("found", [DISK, GROWTH])
 def test_findings_by_a_clock_that_was_ahead_trigger_nothing(found: Policy) -> None:
-    row = _growth("a", 5000) | _disk(10, 1, broker_id=None)
+    row = _disk(10, 1) if found is DISK else _growth("a", 5000)
     wrong = _asked(found, row, clock="by a clock that was ahead")
     assert not wrong.now and "12:00:00.000Z, by a clock that was ahead: set the" in wrong.reason
 
@@ -92,7 +93,7 @@ def test_findings_by_a_clock_that_was_ahead_trigger_nothing(found: Policy) -> No
 def test_growth_is_that_of_the_policys_topics_together() -> None:
     assert _asked(GROWTH, _growth("a1", 1000), _growth("a2", 25), _growth("b", 0)).now
     assert not _asked(GROWTH, _growth("a1", 1024), _growth("b", 9**9), _growth(None, 9**9)).now
-    once = _growth("a1", 1000), _growth("a1", 1000, broker_id=1, log_dir="/d")
+    once = _growth("a1", 1000), _growth("a1", 1000, broker_id=1)
     assert not _asked(GROWTH, *once).now
     shrinking = _asked(GROWTH, _growth("a1", 2000), _growth("a2", -1500))
     assert not shrinking.now

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from analytics import tasks
+from dashboard.core.arrow import records
 from dashboard.domain.metric_names import BYTES_OUT, labels
 from dashboard.purge.evidence import doubts
-from dashboard.topics.idle import Idle, idle
+from dashboard.topics.idle import Idle, IdleTopic, idle
 from tests.support import in_process
 from tests.support import lab as labs
 from tests.support.lab import START, Snapshot
@@ -39,7 +40,8 @@ def snapshot(lab: labs.Lab, day: int, out: float | None = None, hour: int = 0) -
 def judged(lab: labs.Lab, minutes: float = 0) -> Idle:
     lab.analyze()
     now = START + timedelta(minutes=lab.minutes + minutes)
-    rows = lab.rows("idle_topics")
+    table = lab.cluster.read("findings", lab.cluster.latest_analysis(), "idle_topics")
+    rows = records(table, IdleTopic)
     return idle(rows, 7, "", lambda names: doubts.said(lab.settings, lab.cluster, names, now))
 
 
@@ -59,7 +61,7 @@ def test_a_memory_of_groups_that_is_too_old_keeps_it_too(lab: labs.Lab) -> None:
     for day in range(9):
         snapshot(lab, day)
     (row,) = judged(lab).deletable
-    assert row["topic"] == "exports"
+    assert row.topic == "exports"
 
     found = judged(lab, minutes=2 * 1440)
     (row,) = found.of("idle")

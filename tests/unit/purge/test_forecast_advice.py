@@ -89,7 +89,14 @@ class Store:
 
 
 def follower(broker_id: int, cause: str | None, **change: Any) -> dict[str, Any]:
-    row = {"broker_id": broker_id, "slow": True, "cause": cause, "observed_at": NOW}
+    row = {
+        "topic": "t",
+        "partition": 0,
+        "broker_id": broker_id,
+        "slow": True,
+        "cause": cause,
+        "observed_at": NOW,
+    }
     return {**row, "catch_up_seconds": None, **change}
 
 

@@ -193,7 +193,7 @@ def test_a_declaration_travels_with_its_reason_and_older_plans_have_none() -> No
     for key in ("sha256", "unseen_readers"):
         old.pop(key)
     text = canonical({**old, "sha256": digest(old)})
-    assert Plan.from_json_text(text, "old.json").readings == ()
+    assert Plan.from_json_text(text, "old.json").unseen_readers == ()
 
 
 def test_the_confirmation_counts_topics_with_a_free_partition() -> None:

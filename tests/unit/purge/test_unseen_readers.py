@@ -166,7 +166,7 @@ def test_a_declaration_does_not_silence_the_suspicion() -> None:
     assert guard.name == "unseen-reader-suspected"
     assert "16.0 MiB an hour" in guard.reason and "explain 2.0 MiB" in guard.reason
     assert Plan.from_json_text(made.to_json_text(), "plan.json") == made
-    (row,) = (reading.to_json() for reading in preview(made, NOW).plan.readings)
+    (row,) = (reading.to_json() for reading in preview(made, NOW).plan.unseen_readers)
     assert (row["topic"], row["measured"], row["suspected"]) == (TOPIC, "measured", True)
     assert row["bytes_out_an_hour"] == 16 * MIB
 
@@ -183,7 +183,7 @@ def test_what_nobody_measured_is_told_and_guards_nothing() -> None:
     unmeasured = TopicReading(TOPIC)
     made = plan(unmeasured, {TOPIC: declared()})
     assert made.partitions[0].free
-    (row,) = (reading.to_json() for reading in preview(made, NOW).plan.readings)
+    (row,) = (reading.to_json() for reading in preview(made, NOW).plan.unseen_readers)
     assert (row["measured"], row["bytes_out_an_hour"]) == ("not measured", None)
     assert row["why"] == "no broker metrics are kept"
 
@@ -353,7 +353,7 @@ def test_where_metrics_went_away_nobody_can_tell_who_reads_by_now(store: Cluster
     made = plan(found, {TOPIC: declared()})
     assert [g.name for g in made.partitions[0].guards] == ["unseen-reader-suspected"]
     assert Plan.from_json_text(made.to_json_text(), "plan.json") == made
-    (row,) = (reading.to_json() for reading in preview(made, NOW).plan.readings)
+    (row,) = (reading.to_json() for reading in preview(made, NOW).plan.unseen_readers)
     assert row["until"] == found.until
 
 

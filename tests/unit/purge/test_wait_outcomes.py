@@ -14,8 +14,8 @@ import pytest
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.forecast import wait_outcomes
-from dashboard.purge.forecast.run_waits import expected
 from dashboard.purge.forecast.wait_outcomes import WaitErrors
+from dashboard.purge.forecast.waits import expected
 from dashboard.purge.journal.journal_pack import unpack
 from dashboard.purge.journal.journal_rows import PartitionRow, WaitForecast
 from dashboard.purge.plan.lifting import Override

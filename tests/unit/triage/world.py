@@ -189,6 +189,7 @@ def findings(folder: Path, world: World, **tables: list[dict[str, Any]]) -> Clus
     }  # fmt: skip
     for name, found in rows.items():
         columns = {c: [row.get(c) for row in found] for c in {c for row in found for c in row}}
+        columns["taken_at"] = [writer.taken_at] * len(found)
         writer.write(name, build(FINDING_TABLES[name], columns))
     writer.commit(0.1, {"snapshot_id": ""})
     store.set_latest(writer.id)
