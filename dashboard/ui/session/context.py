@@ -124,6 +124,7 @@ def rows_of(screen: Screen) -> list[TopicRow]:
 
 _CLUSTER_KEY = "lw-cluster"
 _KEPT_KEY = "lw-kept"
+CHOOSING = "lw-room"  # whether a panel is open whose reader chooses: nothing is redrawn under it
 _PAGE_KEY = "lw-page"
 ADDRESS_KEYS = (
     "topic", "broker", "group", "guard", "who", "run", "kind", "state", "folder", "verdict",
