@@ -90,7 +90,7 @@ def topics_html(screen: Screen, replicas: pa.Table, growth: pa.Table) -> str:
         rates[row["topic"]] = row["growth_per_hour"]
     back = {row.topic: row.reclaimable_bytes for row in rows_of(screen)}
     rows = [
-        (_link("topic", name), markup.size(row["size_bytes_sum"]), _rate(rates.get(name)),
+        (markup.link("topic", name), markup.size(row["size_bytes_sum"]), _rate(rates.get(name)),
          markup.size(back.get(name)))
         for row in largest.slice(0, _TOPICS).to_pylist()
         for name in [names[row["topic_no"]]]
@@ -103,10 +103,6 @@ def topics_html(screen: Screen, replicas: pa.Table, growth: pa.Table) -> str:
     return (
         f'<div class="lw"><h2>What fills it</h2>{markup.table(heads, rows, (1, 2, 3))}{more}</div>'
     )
-
-
-def _link(page: str, name: str) -> str:
-    return f'<a href="{routes.address(page, name=name)}" target="_self">{text(name)}</a>'
 
 
 def _rate(size_bytes: int | None) -> str:

@@ -22,6 +22,7 @@ from dashboard.views.colours import HELD, RECLAIMABLE
 from dashboard.views.topic_rows import TopicRow
 
 _RUNS = 5
+_OWN = "DYNAMIC_TOPIC_CONFIG"
 _LOOKED_AT = 200  # runs of the cluster: older ones stand on Audit
 
 
@@ -99,8 +100,10 @@ def places_html(screen: Screen, topic: str) -> str:
         for row in sorted(here, key=lambda r: (r["broker_id"] or 0, r["log_dir"] or ""))
         if row["log_dir"] is not None
     ]
+    if not rows:
+        return ""
     heads = ("Log dir", "It grows by an hour", "The disk")
-    return _table("Where it lies", heads, rows, (1,))
+    return f'<div class="lw"><h2>Where it lies</h2>{markup.table(heads, rows, (1,))}</div>'
 
 
 def _rate(size_bytes: int | None) -> str:
@@ -108,22 +111,24 @@ def _rate(size_bytes: int | None) -> str:
 
 
 def configs_html(screen: Screen, topic: str) -> str:
-    """Its settings as the snapshot has them."""
+    """Its settings as the snapshot has them: its own, and folded those that the brokers give it."""
     table = screen.snapshot.table("configs")
     of = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
-    rows = [
-        (text(row["key"]), text(row["value"]), text(row["source"] or ""))
-        for row in table.filter(of).sort_by("key").to_pylist()
-    ]
-    return _table("Settings", ("Setting", "Value", "Source"), rows)
-
-
-def _table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
-) -> str:
-    if not rows:
+    found = table.filter(of).sort_by("key").to_pylist()
+    own = [row for row in found if row["source"] == _OWN]
+    rest = [row for row in found if row["source"] != _OWN]
+    if not found:
         return ""
-    return f'<div class="lw"><h2>{title}</h2>{markup.table(heads, rows, numbers)}</div>'
+    shown = _configs(own) if own else "<p>None of its own.</p>"
+    if rest:
+        count = formats.plural(len(rest), "setting")
+        shown += f"<details><summary>{count} of the brokers</summary>{_configs(rest)}</details>"
+    return f'<div class="lw"><h2>Settings</h2>{shown}</div>'
+
+
+def _configs(found: Sequence[Mapping[str, Any]]) -> str:
+    rows = ((text(r["key"]), text(r["value"]), text(r["source"] or "")) for r in found)
+    return markup.table(("Setting", "Value", "Source"), rows)
 
 
 def show_followers(screen: Screen, topic: str) -> None:
