@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.ui import making_room, orphan_rows, overview
+from dashboard.ui import making_room, orphan_rows, over_time, overview
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.session import routes
@@ -49,6 +49,8 @@ def show() -> None:
     with main:
         away = {} if broker["reachable"] else {int(name): broker["error"] or "no answer"}
         st.html(overview.disks_html(mine, growth, away))
+        if rooms and rooms[0].log_dir:
+            over_time.disk_line(screen, int(name), rooms[0].log_dir)
         markup.draw(topics_html(screen, replicas, growth))
     with side:
         show_slow(findings, int(name))

@@ -15,7 +15,7 @@ from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
 from dashboard.store.snapshot_files import new_id
 from dashboard.store.snapshots import ClusterStore
-from dashboard.ui import topic
+from dashboard.ui import over_time
 from tests.pages.conftest import Open, read, said
 from tests.pages.purges import Requests, queued
 from tests.support import sample_store
@@ -67,14 +67,26 @@ def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
     assert sorted(reads) == ids
 
 
+def test_a_brokers_fullest_disk_is_drawn_over_the_time_that_is_chosen(
+    open_page: Open, tmp_path: Path
+) -> None:
+    now = utc_now()
+    for hours in (30, 3, 0):
+        sample_store.write(tmp_path / "data", now=now - timedelta(hours=hours))
+    app = open_page("broker", variant=None, name="2")
+    assert "measured less than twice" not in said(app)
+    app.segmented_control(key="disk-span").set_value("1 h").run()
+    assert "measured less than twice in that time" in said(app)
+
+
 def test_slices_of_time_stay_where_they_are_and_each_has_its_newest_snapshot() -> None:
     start = datetime(2026, 3, 1, tzinfo=UTC)
     ids = [new_id(start + timedelta(minutes=m)) for m in range(1000)]
-    before, after = topic.spread(ids[:-1]), topic.spread(ids)
-    assert 6 <= len(after) <= topic.MOST + 1
+    before, after = over_time.spread(ids[:-1]), over_time.spread(ids)
+    assert 6 <= len(after) <= over_time.MOST + 1
     assert after[-1] == ids[-1] and len({*after} - {*before}) == 1
-    assert topic.spread(ids, start + timedelta(minutes=998)) == ids[-2:]
-    assert topic.spread([]) == []
+    assert over_time.spread(ids, start + timedelta(minutes=998)) == ids[-2:]
+    assert over_time.spread([]) == []
 
 
 def test_a_broker_says_how_full_it_is_what_fills_it_and_what_is_slow_there(
