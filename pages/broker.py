@@ -41,10 +41,13 @@ def show() -> None:
         return
     mine, growth = (_of(findings.table(table), int(name)) for table in ("disks", "growth"))
     rooms = making_room.rooms(mine, growth)
-    making_room.alarm(rooms)
+    if rooms and rooms[0].urgent:
+        making_room.alarm(rooms)
+        making_room.offer(screen, rooms, findings.table("blockers"))
     replicas = _of(screen.snapshot.table("replicas"), int(name))
     st.html(f'<div class="lw lw-sentence">{sentence(broker, replicas, mine)}</div>')
-    making_room.offer(screen, rooms, findings.table("blockers"))
+    if rooms and not rooms[0].urgent:
+        making_room.offer(screen, rooms, findings.table("blockers"))
     main, side = st.columns([4, 2.4], gap="medium")
     with main:
         away = {} if broker["reachable"] else {int(name): broker["error"] or "no answer"}

@@ -38,9 +38,12 @@ def show() -> None:
     numbers = headline(facts, findings.table("blockers"), disk)
     growth = findings.table("growth")
     rooms = making_room.rooms(disk, growth)
-    making_room.alarm(rooms)
+    if rooms and rooms[0].urgent:
+        making_room.alarm(rooms)
+        making_room.offer(screen, rooms, findings.table("blockers"))
     show_sentence(screen, facts, numbers)
-    making_room.offer(screen, rooms, findings.table("blockers"))
+    if rooms and not rooms[0].urgent:
+        making_room.offer(screen, rooms, findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
     with left:
         away = {b["broker_id"]: b.get("error") or "no answer" for b in screen.missing_brokers}

@@ -115,9 +115,7 @@ def _room(row: Mapping[str, Any], growth: Mapping[str, Any] | None) -> Room:
 
 
 def offer(screen: Screen, found: Sequence[Room], blockers: pa.Table) -> None:
-    """The panel, in which any of the `rooms` can be asked for."""
-    if not found:
-        return
+    """The panel, in which any of the `rooms` can be asked for: at least one."""
     title = f"⚠ Make room on {plain(found[0].label)}" if found[0].urgent else "Free up space"
     panel = st.expander(title, key=CHOOSING, on_change="rerun")
     if not panel.open:
@@ -141,8 +139,6 @@ def offer(screen: Screen, found: Sequence[Room], blockers: pa.Table) -> None:
 def alarm(found: Sequence[Room]) -> None:
     """Where a disk needs room now: three numbers, and the one button, which opens the panel."""
     urgent = [room for room in found if room.urgent]
-    if not urgent:
-        return
     left, right = st.columns([7, 3], vertical_alignment="center")
     left.html(alarm_html(urgent))
     with right:
