@@ -46,7 +46,7 @@ def show() -> None:
         making_room.offer(screen, rooms, findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
     with left:
-        away = {b["broker_id"]: b.get("error") or "no answer" for b in screen.missing_brokers}
+        away = {b.broker_id: b.error or "no answer" for b in screen.missing_brokers}
         st.html(overview.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
         routes.link("growth", "What fills them, and what would change when they are full")
         overview.blockers(screen)
@@ -126,7 +126,7 @@ def show_nothing(screen: Screen, numbers: Headline) -> None:
     """Nothing can be given back: which guards hold how much, and where to look."""
     states.show(
         "Nothing can be given back" + (" while guards hold it" if numbers.guarded else ""),
-        numbers.why_nothing([broker["broker_id"] for broker in screen.missing_brokers]),
+        numbers.why_nothing([broker.broker_id for broker in screen.missing_brokers]),
         "Open Reclaimable: each topic names what guards it, and what ends that.",
         warn=bool(numbers.guarded),
     )

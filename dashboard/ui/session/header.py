@@ -61,7 +61,7 @@ def _find_asked() -> None:
 def _matches(screen: Screen, typed: str) -> list[Match]:
     tables = findings_of(screen)
     groups = tables.derived("groups", lambda: groups_of(tables.table("holds")))
-    brokers = [int(broker["broker_id"]) for broker in screen.brokers]
+    brokers = [broker.broker_id for broker in screen.brokers]
     return matches(typed, screen.snapshot.table("topics")["topic"].to_pylist(), groups, brokers)
 
 
