@@ -281,7 +281,9 @@ def test_where_the_very_first_attempt_fails_the_page_says_why(
 ) -> None:
     with (
         pytest.raises(ClusterError),
-        attempts.connecting(Store(str(tmp_path / "data")), lambda _: True, utc_now, lambda _: None),
+        attempts.connecting(
+            Store(str(tmp_path / "data")), lambda _: True, utc_now, lambda _: None, again=True
+        ),
     ):
         raise ClusterError("h:1 could not be reached: <refused>", "Start a broker.")
 
