@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.ui import making_room, orphan_rows, overview
+from dashboard.ui import making_room, orphan_rows, over_time, overview
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.session import routes
@@ -41,14 +41,19 @@ def show() -> None:
         return
     mine, growth = (_of(findings.table(table), int(name)) for table in ("disks", "growth"))
     rooms = making_room.rooms(mine, growth)
-    making_room.alarm(rooms)
+    if rooms and rooms[0].urgent:
+        making_room.alarm(rooms)
+        making_room.offer(screen, rooms, findings.table("blockers"))
     replicas = _of(screen.snapshot.table("replicas"), int(name))
     st.html(f'<div class="lw lw-sentence">{sentence(broker, replicas, mine)}</div>')
-    making_room.offer(screen, rooms, findings.table("blockers"))
+    if rooms and not rooms[0].urgent:
+        making_room.offer(screen, rooms, findings.table("blockers"))
     main, side = st.columns([4, 2.4], gap="medium")
     with main:
         away = {} if broker["reachable"] else {int(name): broker["error"] or "no answer"}
         st.html(overview.disks_html(mine, growth, away))
+        if rooms and rooms[0].log_dir:
+            over_time.disk_line(screen, int(name), rooms[0].log_dir)
         markup.draw(topics_html(screen, replicas, growth))
     with side:
         show_slow(findings, int(name))
@@ -90,7 +95,7 @@ def topics_html(screen: Screen, replicas: pa.Table, growth: pa.Table) -> str:
         rates[row["topic"]] = row["growth_per_hour"]
     back = {row.topic: row.reclaimable_bytes for row in rows_of(screen)}
     rows = [
-        (_link("topic", name), markup.size(row["size_bytes_sum"]), _rate(rates.get(name)),
+        (markup.link("topic", name), markup.size(row["size_bytes_sum"]), _rate(rates.get(name)),
          markup.size(back.get(name)))
         for row in largest.slice(0, _TOPICS).to_pylist()
         for name in [names[row["topic_no"]]]
@@ -103,10 +108,6 @@ def topics_html(screen: Screen, replicas: pa.Table, growth: pa.Table) -> str:
     return (
         f'<div class="lw"><h2>What fills it</h2>{markup.table(heads, rows, (1, 2, 3))}{more}</div>'
     )
-
-
-def _link(page: str, name: str) -> str:
-    return f'<a href="{routes.address(page, name=name)}" target="_self">{text(name)}</a>'
 
 
 def _rate(size_bytes: int | None) -> str:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.ui.components import markup, states
-from dashboard.ui.components.markup import plain, text
+from dashboard.ui.components.markup import text
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, facts_of, findings_of
 from dashboard.ui.session.header import analyzed
@@ -44,8 +44,6 @@ def show() -> None:
     )
     show_answers(name, rows, freed)
     st.html(topics_html(rows, unread(screen, name)))
-    for row in rows:
-        routes.link("topic", f"Everything about {plain(row['topic'])}", name=row["topic"])
 
 
 def standing(screen: Screen, rows: Sequence[Row]) -> str:
@@ -91,7 +89,7 @@ def topics_html(rows: Sequence[Row], left: Mapping[str, int]) -> str:
     """A line per topic that it has an offset on."""
     lines = (
         (
-            text(row["topic"]),
+            markup.link("topic", row["topic"]),
             formats.number(left.get(row["topic"])),
             markup.size(row["bytes_held_alone"]),
             markup.size(row["bytes_freed_if_waived"]),

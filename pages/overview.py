@@ -38,12 +38,15 @@ def show() -> None:
     numbers = headline(facts, findings.table("blockers"), disk)
     growth = findings.table("growth")
     rooms = making_room.rooms(disk, growth)
-    making_room.alarm(rooms)
+    if rooms and rooms[0].urgent:
+        making_room.alarm(rooms)
+        making_room.offer(screen, rooms, findings.table("blockers"))
     show_sentence(screen, facts, numbers)
-    making_room.offer(screen, rooms, findings.table("blockers"))
+    if rooms and not rooms[0].urgent:
+        making_room.offer(screen, rooms, findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
     with left:
-        away = {b["broker_id"]: b.get("error") or "no answer" for b in screen.missing_brokers}
+        away = {b.broker_id: b.error or "no answer" for b in screen.missing_brokers}
         st.html(overview.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
         routes.link("growth", "What fills them, and what would change when they are full")
         overview.blockers(screen)
@@ -123,7 +126,7 @@ def show_nothing(screen: Screen, numbers: Headline) -> None:
     """Nothing can be given back: which guards hold how much, and where to look."""
     states.show(
         "Nothing can be given back" + (" while guards hold it" if numbers.guarded else ""),
-        numbers.why_nothing([broker["broker_id"] for broker in screen.missing_brokers]),
+        numbers.why_nothing([broker.broker_id for broker in screen.missing_brokers]),
         "Open Reclaimable: each topic names what guards it, and what ends that.",
         warn=bool(numbers.guarded),
     )

@@ -10,9 +10,14 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.settings.price import Price
-from dashboard.ui import lags, reclaimable, topic
+from dashboard.topics.retention_fit import SHORTER, span
+from dashboard.ui import lags, over_time, reclaimable
 from dashboard.ui.components import markup, states
-from dashboard.ui.components.markup import text
+from dashboard.ui.components.markup import plain, text
+from dashboard.ui.growth.advice import FIT_TABLE
+from dashboard.ui.growth.choice import KEEPS, deletable, known_of
+from dashboard.ui.growth.scenario import Scenario, effect_of
+from dashboard.ui.growth.what_if import outcomes
 from dashboard.ui.purge import runs
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
@@ -22,6 +27,7 @@ from dashboard.views.colours import HELD, RECLAIMABLE
 from dashboard.views.topic_rows import TopicRow
 
 _RUNS = 5
+_OWN = "DYNAMIC_TOPIC_CONFIG"
 _LOOKED_AT = 200  # runs of the cluster: older ones stand on Audit
 
 
@@ -42,12 +48,12 @@ def show() -> None:
     st.html(f'<div class="lw lw-sentence">{sentence(row, screen.price)}</div>')
     main, side = st.columns([4, 1.6], gap="medium")
     with main:
-        topic.show_line(screen, name)
+        over_time.topic_line(screen, name)
         st.html(reclaimable.topic_html(facts_of(screen), findings.table("holds"), name))
         st.html(places_html(screen, name) + configs_html(screen, name))
     blockers = blockers_of(screen, name)
     with side:
-        topic.show_answers(screen, row, blockers)
+        show_answers(screen, row, blockers)
         show_groups(blockers)
         show_followers(screen, name)
         show_purges(screen, name)
@@ -65,6 +71,98 @@ def sentence(row: TopicRow, price: Price | None = None) -> str:
         f"{markup.strong(markup.size(row.held_bytes), HELD)} held back.<br><small>{owner}; all "
         f"replicas together.{cost}</small>"
     )
+
+
+def show_answers(screen: Screen, row: TopicRow, blockers: Sequence[Mapping[str, Any]]) -> None:
+    """Each answer with its bytes; nothing here changes the cluster."""
+    st.html('<div class="lw"><h2>What can be done</h2></div>')
+    if row.free_partitions and row.free_bytes:
+        label = f"Plan a purge: {formats.size(row.free_bytes)} below its targets"
+        if st.button(label, type="primary", key="topic-purge"):
+            routes.plan_purge([row.topic])
+    _say(waiting(row))
+    waive(row, blockers)
+    shorten(screen, row.topic)
+
+
+def waiting(row: TopicRow) -> str:
+    """What comes by itself."""
+    later, held = row.later_bytes, row.held_bytes
+    said = f"Wait: {formats.size(later)} of what is consumed leave once active segments roll."
+    if row.held_by:
+        said += f" {formats.size(held)} are held back until {row.held_by} has read on."
+    if row.guarded_bytes != 0:
+        guards = ", ".join(row.guards)
+        said += f" {formats.size(row.guarded_bytes)} are held by guards: {guards}."
+    return said
+
+
+def waive(row: TopicRow, blockers: Sequence[Mapping[str, Any]]) -> None:
+    """The groups whose waiver would free something, each with a plan."""
+    freeing = [b for b in blockers if b["bytes_freed_if_waived"]]
+    if not freeing:
+        _say("Waive: no group alone keeps anything here that would leave at once.")
+    if freeing:
+        _say("Waive: a group that shall not count loses what it has not read here; with a reason.")
+    for blocker in freeing:
+        group, size = blocker["group_id"], formats.size(blocker["bytes_freed_if_waived"])
+        label = f"Waive {plain(group)}: {size} at once"
+        if st.button(label, key=f"waive {group}"):
+            routes.plan_purge([row.topic], [group])
+
+
+def shorten(screen: Screen, topic: str) -> None:
+    """What would leave if records were kept for less: by the retention that fits its declared
+    readers, and by any other one, as the page Growth counts it.
+    """
+    if not deletable(screen, [topic]):
+        _say("Shorten retention: it is compacted, so retention deletes nothing.")
+        return
+    if fits := fitting(screen, topic):
+        _say(fits)
+        routes.link("growth", "The change as text, on Growth")
+    keep = st.selectbox("Keep records for", list(KEEPS), index=None, key=f"topic-keep-{topic}",
+                        placeholder="today's retention")  # fmt: skip
+    if keep is None:
+        if not fits:
+            _say("Shorten retention: choose for how long, and see what would leave.")
+        return
+    known = known_of(screen)
+    asked = Scenario(keep=KEEPS[keep], kept=frozenset({topic}))
+    gone = [o.gone for o in outcomes(known.disks, known.parts, effect_of(known, asked))]
+    least, likely, most = (
+        formats.size(_sum([getattr(g, side) for g in gone]))
+        for side in ("soonest", "likely", "latest")
+    )
+    _say(f"Shorten retention to {keep}: {likely} leave ({least} to {most}), whether read or not.")
+
+
+def fitting(screen: Screen, topic: str) -> str:
+    """The retention that fits its declared readers, where it is shorter; else nothing."""
+    found = findings_of(screen)
+    if FIT_TABLE not in found.manifest.tables:
+        return ""
+    table = found.table(FIT_TABLE)
+    rows = table.filter(pc.equal(table["topic"], topic)).to_pylist()
+    if not rows or rows[0]["verdict"] != SHORTER:
+        return ""
+    low, likely, high = (
+        formats.size(rows[0][f"freed_{side}_bytes"]) for side in ("low", "likely", "high")
+    )
+    return (
+        f"Shorten retention: {span(rows[0]['fits_ms'])} fit its declared readers, it is "
+        f"{span(rows[0]['retention_ms'])}; {likely} would leave ({low} to {high})."
+    )
+
+
+def _say(said: str) -> None:
+    answer, _, rest = said.partition(": ")
+    st.html(f'<div class="lw"><p><b>{text(answer)}: </b>{text(rest)}</p></div>')
+
+
+def _sum(sizes: Sequence[float | None]) -> float | None:
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def blockers_of(screen: Screen, topic: str) -> list[Mapping[str, Any]]:
@@ -99,8 +197,10 @@ def places_html(screen: Screen, topic: str) -> str:
         for row in sorted(here, key=lambda r: (r["broker_id"] or 0, r["log_dir"] or ""))
         if row["log_dir"] is not None
     ]
+    if not rows:
+        return ""
     heads = ("Log dir", "It grows by an hour", "The disk")
-    return _table("Where it lies", heads, rows, (1,))
+    return f'<div class="lw"><h2>Where it lies</h2>{markup.table(heads, rows, (1,))}</div>'
 
 
 def _rate(size_bytes: int | None) -> str:
@@ -108,22 +208,24 @@ def _rate(size_bytes: int | None) -> str:
 
 
 def configs_html(screen: Screen, topic: str) -> str:
-    """Its settings as the snapshot has them."""
+    """Its settings as the snapshot has them: its own, and folded those that the brokers give it."""
     table = screen.snapshot.table("configs")
     of = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
-    rows = [
-        (text(row["key"]), text(row["value"]), text(row["source"] or ""))
-        for row in table.filter(of).sort_by("key").to_pylist()
-    ]
-    return _table("Settings", ("Setting", "Value", "Source"), rows)
-
-
-def _table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
-) -> str:
-    if not rows:
+    found = table.filter(of).sort_by("key").to_pylist()
+    own = [row for row in found if row["source"] == _OWN]
+    rest = [row for row in found if row["source"] != _OWN]
+    if not found:
         return ""
-    return f'<div class="lw"><h2>{title}</h2>{markup.table(heads, rows, numbers)}</div>'
+    shown = _configs(own) if own else "<p>None of its own.</p>"
+    if rest:
+        count = formats.plural(len(rest), "setting")
+        shown += f"<details><summary>{count} of the brokers</summary>{_configs(rest)}</details>"
+    return f'<div class="lw"><h2>Settings</h2>{shown}</div>'
+
+
+def _configs(found: Sequence[Mapping[str, Any]]) -> str:
+    rows = ((text(r["key"]), text(r["value"]), text(r["source"] or "")) for r in found)
+    return markup.table(("Setting", "Value", "Source"), rows)
 
 
 def show_followers(screen: Screen, topic: str) -> None:

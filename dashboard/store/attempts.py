@@ -101,18 +101,23 @@ def connecting(
     known: Callable[[ClusterStore], bool],
     now: Callable[[], datetime],
     progress: Callable[[str], None],
+    *,
+    again: bool = False,
 ) -> Iterator[None]:
     """The same for what fails before the cluster has told its id: `known` picks it from the store.
 
-    In a store without any cluster the trace has a folder of its own, for whoever waits for a first
-    snapshot. Nothing is left where no stored cluster, or more than one, is known so.
+    In a store without any cluster the trace of who tries `again` has a folder of its own, for
+    whoever waits there for a first snapshot; one call with a wrong address makes none. Nothing is
+    left where no stored cluster, or more than one, is known so.
     """
     try:
         yield
     except LowwaterError as error:
         with suppress(StoreError):
             stored = [ClusterStore(store, i) for i in store.clusters()]
-            found = [c for c in stored if known(c)] if stored else [ClusterStore(store, _UNREACHED)]
+            found = [c for c in stored if known(c)]
+            if again and not stored:
+                found = [ClusterStore(store, _UNREACHED)]
             if len(found) == 1:
                 failed = replace(_known(found[0]), ended_at=now(), failure=failure_of(error))
                 _write(found[0], replace(failed, brokers=(), trying_since=None), progress)

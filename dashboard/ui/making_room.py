@@ -27,7 +27,7 @@ from dashboard.ui.components.picking import pick
 from dashboard.ui.purge import drafting
 from dashboard.ui.purge.drafting import Request
 from dashboard.ui.session import access, routes
-from dashboard.ui.session.context import Screen
+from dashboard.ui.session.context import CHOOSING, Screen
 from dashboard.views import days_to_full, formats
 
 FULL = 0.85
@@ -37,7 +37,6 @@ _SHARE = 0.10  # of a disk that has room: so much is proposed there
 _WITHIN = {"15 min": 15, "30 min": 30, "1 hour": 60, "3 hours": 180, "12 hours": 720}
 _GIB = 2**30
 _ANSWER = "lw-triage"
-_OPENED = "lw-triage-open"
 _WAYS = words.Ways(
     "tick them beside this and say why",
     "choose {group} beside this and say why",
@@ -116,12 +115,12 @@ def _room(row: Mapping[str, Any], growth: Mapping[str, Any] | None) -> Room:
 
 
 def offer(screen: Screen, found: Sequence[Room], blockers: pa.Table) -> None:
-    """The panel, in which any of the `rooms` can be asked for."""
-    if not found:
-        return
+    """The panel, in which any of the `rooms` can be asked for: at least one."""
     title = f"⚠ Make room on {plain(found[0].label)}" if found[0].urgent else "Free up space"
-    opened = _ANSWER in st.session_state or bool(st.session_state.get(_OPENED))
-    with st.expander(title, expanded=opened):
+    panel = st.expander(title, key=CHOOSING, on_change="rerun")
+    if not panel.open:
+        return
+    with panel:
         left, right = st.columns([4, 7], gap="medium")
         with left:
             question = _ask(found, blockers)
@@ -140,14 +139,12 @@ def offer(screen: Screen, found: Sequence[Room], blockers: pa.Table) -> None:
 def alarm(found: Sequence[Room]) -> None:
     """Where a disk needs room now: three numbers, and the one button, which opens the panel."""
     urgent = [room for room in found if room.urgent]
-    if not urgent:
-        return
     left, right = st.columns([7, 3], vertical_alignment="center")
     left.html(alarm_html(urgent))
     with right:
         label = f"Free up space on broker {urgent[0].broker_id}"
         if st.button(label, type="primary", width="stretch", key="triage-open"):
-            st.session_state[_OPENED] = True
+            st.session_state[CHOOSING] = True
 
 
 def alarm_html(urgent: Sequence[Room]) -> str:
@@ -184,10 +181,14 @@ def _when(room: Room) -> str:
 
 def _ask(found: Sequence[Room], blockers: pa.Table) -> Question | None:
     """The question as it stands, or None while its size or reason is missing."""
-    labels = {disk.label: disk for disk in found}
+    disks = {(disk.broker_id, disk.log_dir): disk for disk in found}
     disk = found[0]
     if len(found) > 1:
-        disk = labels[st.selectbox("Disk", list(labels), key="triage-disk") or disk.label]
+        # By what does not change with each snapshot: a chosen disk stays chosen.
+        named = st.selectbox(
+            "Disk", list(disks), format_func=lambda one: disks[one].label, key="triage-disk"
+        )
+        disk = disks[named] if named else disk
     left, right = st.columns(2)
     # One field per disk: what is proposed depends on it.
     key = f"triage-need-{disk.broker_id}-{disk.log_dir}"

@@ -179,9 +179,9 @@ def _total(found: list[DiskBar], meaning: Meaning) -> str:
 
 
 def _bar(bar: DiskBar) -> str:
-    whose = routes.address("broker", name=str(bar.broker_id))
+    whose = markup.link("broker", str(bar.broker_id), f"broker {bar.broker_id}")
     log_dir = markup.hover(_short(bar.log_dir), bar.log_dir)
-    label = f'<span><a href="{whose}" target="_self">broker {bar.broker_id}</a> · {log_dir}</span>'
+    label = f"<span>{whose} · {log_dir}</span>"
     if not bar.parts:
         why = bar.error or "no bytes told"
         return (

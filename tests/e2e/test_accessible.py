@@ -47,12 +47,18 @@ def test_every_page_and_what_opens_on_it(pages: str, theme: Theme) -> None:
         expect(page.get_by_role("dialog")).to_be_visible()
         expect(page.get_by_role("button", name="Paper (PDF)")).to_be_visible()
         broken["report"] = axe.violations(page)
+        page.goto(pages)
+        rests(page)
+        page.get_by_role("button", name="Help", exact=True).click()
+        expect(page.get_by_role("dialog")).to_contain_text("low watermark")
+        broken["help"] = axe.violations(page)
         for address in (
             "purge?topics=orders",
             "purge?run=nothing",
             "reclaimable?topic=orders",
             "topic?name=orders",
             "group?name=billing-replay",
+            "broker?name=3",
         ):
             page.goto(f"{pages}/{address}")
             rests(page)

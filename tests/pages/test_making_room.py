@@ -54,6 +54,18 @@ def full(app: Any) -> str:
     return str(label)
 
 
+@pytest.fixture
+def open_room(open_page: Open) -> Open:
+    """Overview with the panel open, as a click opens it."""
+
+    def opened(*args: Any, **query: str) -> Any:
+        app = open_page(*args, **query)
+        app.session_state["lw-room"] = True
+        return app.run()
+
+    return opened
+
+
 def look(app: Any, need: str) -> Any:
     (field,) = [f for f in app.text_input if f.label == "Bytes needed there"]
     field.set_value(need).run()
@@ -61,9 +73,9 @@ def look(app: Any, need: str) -> Any:
 
 
 def test_a_full_disk_proposes_the_room_that_it_needs(
-    open_page: Open, asked: list[Question]
+    open_room: Open, asked: list[Question]
 ) -> None:
-    app = open_page()
+    app = open_room()
     assert "Make room on broker 1 · /d1, 61% full" in full(app)
     app.button(key="triage-look").click().run()
     (question,) = asked
@@ -73,9 +85,9 @@ def test_a_full_disk_proposes_the_room_that_it_needs(
 
 
 def test_the_sentences_of_the_triage_lead_to_its_plan(
-    open_page: Open, asked: list[Question], requests: Requests
+    open_room: Open, asked: list[Question], requests: Requests
 ) -> None:
-    app = look(open_page(), "300MiB")
+    app = look(open_room(), "300MiB")
     text = said(app)
     assert "Surely enough: 1 partition of 1 topic frees 400.0 MiB on this disk" in text
     assert "retention check every 5 min" in text
@@ -88,8 +100,8 @@ def test_the_sentences_of_the_triage_lead_to_its_plan(
     assert "chosen by triage" not in said(app)
 
 
-def test_what_is_accepted_takes_a_reason(open_page: Open, asked: list[Question]) -> None:
-    app = open_page()
+def test_what_is_accepted_takes_a_reason(open_room: Open, asked: list[Question]) -> None:
+    app = open_room()
     app.checkbox(key="triage-undeclared").check().run()
     assert "Give the reason" in said(app)
     assert app.button(key="triage-look").disabled
@@ -100,23 +112,23 @@ def test_what_is_accepted_takes_a_reason(open_page: Open, asked: list[Question])
     assert "lifted: readers-undeclared" in said(app)
 
 
-def test_an_offline_disk_shows_steps_and_no_plan(open_page: Open, asked: list[Question]) -> None:
-    app = look(open_page(), "1GiB")
+def test_an_offline_disk_shows_steps_and_no_plan(open_room: Open, asked: list[Question]) -> None:
+    app = look(open_room(), "1GiB")
     assert "KAFKA_STORAGE_ERROR" in said(app)
     assert "<ol><li>Make room beside the segments" in said(app)
     assert "triage-plan" not in {b.key for b in app.button}
 
 
-def test_a_cluster_that_does_not_answer_is_told(open_page: Open, asked: list[Question]) -> None:
-    assert "nobody answers" in said(look(open_page(), "2GiB"))
+def test_a_cluster_that_does_not_answer_is_told(open_room: Open, asked: list[Question]) -> None:
+    assert "nobody answers" in said(look(open_room(), "2GiB"))
 
 
 def test_while_every_disk_has_room_any_of_them_can_be_asked_for_some(
-    open_page: Open, asked: list[Question], monkeypatch: pytest.MonkeyPatch
+    open_room: Open, asked: list[Question], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.999)
     monkeypatch.setattr("dashboard.ui.making_room._ROOM", 0.8)
-    app = open_page()
+    app = open_room()
     assert "needs room" not in said(app) and "triage-open" not in {b.key for b in app.button}
     assert [e.label for e in app.expander if "Free up space" in e.label] == ["Free up space"]
     app.selectbox(key="triage-disk").select_index(2).run()
@@ -153,8 +165,8 @@ def test_a_disk_that_is_full_within_a_day_alarms_unless_it_may_as_well_stand_sti
     assert not urgent(days_to_full_high=None)
 
 
-def test_a_size_that_is_none_is_told(open_page: Open) -> None:
-    app = open_page()
+def test_a_size_that_is_none_is_told(open_room: Open) -> None:
+    app = open_room()
     (field,) = [f for f in app.text_input if f.label == "Bytes needed there"]
     field.set_value("much").run()
     assert "Write bytes such as 40GiB" in said(app)

@@ -220,6 +220,24 @@ def test_a_page_that_is_only_read_shows_each_new_analysis_by_itself_unless_live_
     assert app.session_state["lw-kept"].findings.id == second
 
 
+def test_nothing_is_redrawn_under_who_looks_for_room(open_page: Open, tmp_path: Path) -> None:
+    app = open_page()
+    first = app.session_state["lw-kept"].findings.id
+    app.session_state["lw-room"] = True
+    app.run()
+    app.selectbox(key="triage-disk").select_index(2).run()
+    chosen = app.selectbox(key="triage-disk").value
+    sample_store.write(tmp_path / "data", "calm")
+    said(app.run())
+    assert app.session_state["lw-kept"].findings.id == first
+    assert app.selectbox(key="triage-disk").value == chosen
+
+    app.session_state["lw-room"] = False
+    said(app.run())
+    said(app.run())
+    assert app.session_state["lw-kept"].findings.id > first
+
+
 @pytest.mark.parametrize("page", sorted(routes.TITLES))
 def test_records_that_came_back_stand_in_the_header_of_every_page(
     open_page: Open, page: str, tmp_path: Path, requests: Requests, journal: Journal
@@ -263,7 +281,9 @@ def test_where_the_very_first_attempt_fails_the_page_says_why(
 ) -> None:
     with (
         pytest.raises(ClusterError),
-        attempts.connecting(Store(str(tmp_path / "data")), lambda _: True, utc_now, lambda _: None),
+        attempts.connecting(
+            Store(str(tmp_path / "data")), lambda _: True, utc_now, lambda _: None, again=True
+        ),
     ):
         raise ClusterError("h:1 could not be reached: <refused>", "Start a broker.")
 

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         context.remember(store, cluster.cluster_id, target)
 
     def open_live() -> LiveCluster:
-        with attempts.connecting(store, target.is_of, utc_now, output.progress):
+        with attempts.connecting(store, target.is_of, utc_now, output.progress, again=True):
             return connect(target.client, settings.broker_timeout)
 
     output.progress(f"watching {target.bootstrap_servers} every {every.total_seconds():g} s …")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
@@ -36,6 +37,12 @@ def plain(value: object) -> str:
 def hover(shown: str, exact: str) -> str:
     """A short figure whose exact value is shown on hover and read by screen readers."""
     return f'<abbr title="{text(exact)}">{text(shown)}</abbr>'
+
+
+def link(page: str, name: str, shown: str = "") -> str:
+    """To the page of one topic, group or broker, within HTML: its reader loads the page anew."""
+    address = f"{page}?{urlencode({'name': name})}"
+    return f'<a href="{address}" target="_self">{text(shown or name)}</a>'
 
 
 def size(size_bytes: int | None) -> str:

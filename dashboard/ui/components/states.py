@@ -208,8 +208,8 @@ def notes(screen: Screen) -> None:
     """What the reader must know before any number: missing brokers, age, missing rights."""
     for broker in screen.missing_brokers:
         show(
-            f"Broker {broker['broker_id']} did not answer",
-            f"{broker.get('error') or 'No reason given'}. Its replicas and disks are missing from "
+            f"Broker {broker.broker_id} did not answer",
+            f"{broker.error or 'No reason given'}. Its replicas and disks are missing from "
             "every number on this page.",
             "Bring it back or check its listener; the next snapshot includes it by itself.",
             warn=True,

@@ -24,7 +24,8 @@ _LAYOUT = """
 [data-testid=stVerticalBlock]{gap:.75rem}
 [data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
  overflow-y:auto}
-[data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p{color:var(--lw-ink)}
+[data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p,
+ button[data-selected=true] p{color:var(--lw-ink)}
 .stMainBlockContainer [data-testid=stPageLink-NavLink]:not(:hover){background:transparent}
 .stMainBlockContainer [data-testid=stPageLink-NavLink] p{font-weight:400;white-space:normal;
  text-decoration:underline;text-decoration-thickness:1px;text-underline-offset:3px}

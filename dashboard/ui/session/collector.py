@@ -38,10 +38,7 @@ def standing(newest: Screen, now: datetime) -> Standing:
     except StoreError as error:
         unread = [f"how collecting stands is not known: {error.message}"]
     taken_at, every = newest.manifest.taken_at, newest.settings.every
-    seen = [
-        Seen(b["broker_id"], bool(b.get("reachable", True)), b.get("error")) for b in newest.brokers
-    ]
-    found = judge(made, seen, taken_at, every, now)
+    found = judge(made, newest.brokers, taken_at, every, now)
     return replace(found, warnings=(*found.warnings, *unread))
 
 

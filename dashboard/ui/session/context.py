@@ -23,6 +23,7 @@ from dashboard.settings import settings as settings_files
 from dashboard.settings.current import CurrentSettings
 from dashboard.settings.price import Price
 from dashboard.settings.settings import Settings
+from dashboard.store.attempts import Seen
 from dashboard.store.snapshot_files import Kind, Manifest
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.views.facts import partition_facts
@@ -124,6 +125,7 @@ def rows_of(screen: Screen) -> list[TopicRow]:
 
 _CLUSTER_KEY = "lw-cluster"
 _KEPT_KEY = "lw-kept"
+CHOOSING = "lw-room"  # whether a panel is open whose reader chooses: nothing is redrawn under it
 _PAGE_KEY = "lw-page"
 ADDRESS_KEYS = (
     "topic", "broker", "group", "guard", "who", "run", "kind", "state", "folder", "verdict",
@@ -143,13 +145,17 @@ class Screen:
     now: datetime
 
     @property
-    def brokers(self) -> list[dict[str, Any]]:
-        """`{broker_id, reachable, error}` of each broker, as the snapshot found it."""
-        return list(self.manifest.details.get("brokers", []))
+    def brokers(self) -> list[Seen]:
+        """Each broker, as the snapshot found it."""
+        return [
+            Seen(int(b["broker_id"]), bool(b.get("reachable", True)), b.get("error"))
+            for b in self.manifest.details.get("brokers", [])
+        ]
 
     @property
-    def missing_brokers(self) -> list[dict[str, Any]]:
-        return [broker for broker in self.brokers if not broker.get("reachable", True)]
+    def missing_brokers(self) -> list[Seen]:
+        """Those that did not answer."""
+        return [broker for broker in self.brokers if not broker.reachable]
 
     @property
     def price(self) -> Price | None:

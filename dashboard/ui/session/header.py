@@ -61,7 +61,7 @@ def _find_asked() -> None:
 def _matches(screen: Screen, typed: str) -> list[Match]:
     tables = findings_of(screen)
     groups = tables.derived("groups", lambda: groups_of(tables.table("holds")))
-    brokers = [int(broker["broker_id"]) for broker in screen.brokers]
+    brokers = [broker.broker_id for broker in screen.brokers]
     return matches(typed, screen.snapshot.table("topics")["topic"].to_pylist(), groups, brokers)
 
 
@@ -88,12 +88,14 @@ def analyzed(*, follows: bool = False) -> tuple[Screen, Tables] | None:
 def header(screen: Screen, *, follows: bool = False) -> None:
     """The header for what this page shows; it redraws itself, and offers what is newer.
 
-    A page that `follows` shows each new analysis by itself, as long as its reader wants that.
+    A page that `follows` shows each new analysis by itself, as long as its reader wants that, and
+    chooses nothing: a click, or an error that it led to, would be lost in the redrawing.
     Beside it, once there are findings, the button that hands them out as files; and the way out.
     """
     leaves = access.signs_in()
     st.session_state.pop(_DIALOG, None)  # whatever draws a page anew closes it
     live = follows and bool(st.session_state.get("live", True))
+    live = live and not st.session_state.get(context.CHOOSING)
     if screen.findings is None and not leaves:
         _header(screen, live)
         return

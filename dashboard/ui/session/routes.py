@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.navigation.page import Page
@@ -56,11 +55,6 @@ def go(name: str, /, **params: str | list[str]) -> None:
 def link(name: str, label: str, /, **params: str) -> None:
     """A link to another page."""
     st.page_link(page(name), label=label, query_params=_kept(params))
-
-
-def address(name: str, /, **params: str) -> str:
-    """The same as text for a link within HTML, whose reader loads the page anew."""
-    return f"{name}?{urlencode(_kept(params))}"
 
 
 def param(name: str) -> str | None:

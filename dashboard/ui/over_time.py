@@ -1,0 +1,150 @@
+"""Bytes of a topic, or of a disk, in kept snapshots as a line: what is not known has no point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow.compute as pc
+import streamlit as st
+
+from dashboard.core.errors import StoreError
+from dashboard.store.buckets import files_of
+from dashboard.store.snapshot_files import time_of
+from dashboard.store.snapshots import ClusterStore
+from dashboard.ui.components import markup, style
+from dashboard.ui.session.context import Screen
+from dashboard.views import formats
+from dashboard.views.colours import LIVE
+
+MOST = 12  # snapshots that are read: each costs the replicas' tables of its time
+_KEPT = 5_000  # snapshots are never changed: what one said of a topic is read once
+_SPANS = {"1 h": 1, "24 h": 24, "7 d": 168, "30 d": 720, "all": None}
+
+Point = tuple[datetime, int]
+
+
+def topic_line(screen: Screen, topic: str) -> None:
+    """A topic's bytes over all replicas."""
+    since = _since(screen, "Its bytes over", "topic-span")
+    _draw(sizes(screen, topic, since), f"bytes-{topic}", "Bytes on disk over all replicas")
+
+
+def disk_line(screen: Screen, broker_id: int, log_dir: str) -> None:
+    """The used bytes of the disk that a log dir is on, Kafka's or not."""
+    since = _since(screen, "Used bytes of that disk over", "disk-span")
+    cluster, found = screen.cluster, []
+    for snapshot_id in spread(cluster.ids("snapshots"), since):
+        with suppress(StoreError):  # pruned meanwhile
+            point = _used(cluster, cluster.path, snapshot_id, broker_id, log_dir)
+            found += [point] if point else []
+    _draw(found, f"used-{broker_id}-{log_dir}", f"Used bytes of {log_dir} on broker {broker_id}")
+
+
+def _since(screen: Screen, label: str, key: str) -> datetime | None:
+    chosen = st.segmented_control(label, list(_SPANS), default="all", key=key, required=True)
+    hours = _SPANS[chosen or "all"]
+    return None if hours is None else screen.now - timedelta(hours=hours)
+
+
+def _draw(points: Sequence[Point], key: str, alt: str) -> None:
+    if len(points) < 2:
+        st.caption("It was measured less than twice in that time: there is no line.")
+        return
+    st.echarts_chart(
+        option(points, dark=style.dark()), height=180, key=key, alt=f"{alt} in kept snapshots"
+    )
+
+
+def sizes(screen: Screen, topic: str, since: datetime | None = None) -> list[Point]:
+    """Bytes over all replicas in some kept snapshots, oldest first, of the topic as it is now: an
+    earlier one of its name is another one.
+    """
+    table, cluster = screen.snapshot.table("partitions"), screen.cluster
+    topics = screen.snapshot.table("topics")
+    (now,) = topics.filter(pc.equal(topics["topic"], topic)).to_pylist() or [None]
+    if now is None:
+        return []
+    count = pc.sum(pc.equal(table["topic_no"], now["topic_no"])).as_py() or 0
+    found = []
+    for snapshot_id in spread(cluster.ids("snapshots"), since):
+        with suppress(StoreError):  # pruned meanwhile
+            point = _size(cluster, cluster.path, snapshot_id, topic, now["topic_id"], count)
+            found += [point] if point else []
+    return found
+
+
+def spread(ids: Sequence[str], since: datetime | None = None) -> list[str]:
+    """At most MOST + 1 of the ids over the whole time: the newest of each slice of it. Slices lie
+    where they lay an hour ago, so that one more snapshot has one more read and not a dozen.
+    """
+    times = {i: at for i in ids if (at := time_of(i)) and (since is None or at >= since)}
+    if not times:
+        return []
+    seconds = (max(times.values()) - min(times.values())).total_seconds()
+    width = 2.0 ** math.ceil(math.log2(max(seconds / MOST, 1.0)))
+    newest = {at.timestamp() // width: i for i, at in sorted(times.items(), key=lambda t: t[1])}
+    return list(newest.values())
+
+
+@st.cache_data(max_entries=_KEPT, show_spinner=False)
+def _size(
+    _cluster: ClusterStore, path: str, snapshot_id: str, topic: str, topic_id: str, partitions: int
+) -> Point | None:
+    del path  # part of the key: two clusters may hold the same id
+    manifest = _cluster.manifest("snapshots", snapshot_id)
+    if any(not b.get("reachable", True) for b in manifest.details.get("brokers", ())):
+        return None
+    named = _cluster.read(
+        "snapshots", snapshot_id, "topics", ["topic", "topic_no", "topic_id"],
+        only=pc.field("topic") == topic,
+    )  # fmt: skip
+    if named["topic_id"].to_pylist() != [topic_id]:
+        return None
+    rows = _cluster.read_files(
+        "snapshots", manifest, "replicas",
+        files_of(manifest.files("replicas"), topic, partitions), ["topic_no", "size_bytes"],
+        only=pc.field("topic_no") == named["topic_no"][0].as_py(),
+    )  # fmt: skip
+    size = pc.sum(rows["size_bytes"]).as_py()
+    return None if size is None or rows["size_bytes"].null_count else (manifest.taken_at, size)
+
+
+@st.cache_data(max_entries=_KEPT, show_spinner=False)
+def _used(
+    _cluster: ClusterStore, path: str, snapshot_id: str, broker_id: int, log_dir: str
+) -> Point | None:
+    del path
+    mine = (pc.field("broker_id") == broker_id) & (pc.field("log_dir") == log_dir)
+    columns = ["broker_id", "log_dir", "total_bytes", "usable_bytes"]
+    rows = _cluster.read("snapshots", snapshot_id, "log_dirs", columns, only=mine).to_pylist()
+    if not rows or None in rows[0].values():
+        return None
+    taken_at = _cluster.manifest("snapshots", snapshot_id).taken_at
+    return taken_at, rows[0]["total_bytes"] - rows[0]["usable_bytes"]
+
+
+def option(points: Sequence[Point], *, dark: bool) -> dict[str, Any]:
+    """The ECharts option of the line."""
+    unit, one = formats.common_unit(size for _, size in points)
+    ink = "#b3bfce" if dark else "#475569"
+    colour = LIVE.on_dark if dark else LIVE.fill
+    return {
+        "animation": False,
+        "tooltip": {"show": True},
+        "grid": {"left": 60, "right": 16, "top": 12, "bottom": 26},
+        "xAxis": {"type": "time", "axisLabel": {"color": ink, "hideOverlap": True}},
+        "yAxis": {"type": "value", "min": 0, "name": unit, "nameLocation": "middle",
+                  "nameGap": 44, "nameTextStyle": {"color": ink}, "axisLabel": {"color": ink}},
+        "series": [{
+            "type": "line", "lineStyle": {"color": colour}, "itemStyle": {"color": colour},
+            "data": [
+                {"value": [round(at.timestamp() * 1000), round(size / one, 3)],
+                 "tooltip": {"formatter": f"{formats.size(size)}, {markup.exact(at)}"}}
+                for at, size in points
+            ],
+        }],
+    }  # fmt: skip
