@@ -280,7 +280,8 @@ def _served(args: argparse.Namespace) -> Iterator[Callable[[Round], None]]:
         args.host or "127.0.0.1", args.port,
         lambda: own.text(removal_families(last[-1] if last else None)),
     ) as server:  # fmt: skip
-        threading.Thread(target=server.serve_forever, daemon=True, name="metrics").start()
+        serving = threading.Thread(target=server.serve_forever, daemon=True, name="metrics")
+        serving.start()
         output.progress(f"metrics: {server.url}")
 
         def show(found: Round) -> None:
@@ -290,3 +291,4 @@ def _served(args: argparse.Namespace) -> Iterator[Callable[[Round], None]]:
             yield show
         finally:
             server.shutdown()
+            serving.join()

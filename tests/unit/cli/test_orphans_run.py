@@ -7,13 +7,13 @@ import json
 import re
 import shlex
 import signal
-import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -156,7 +156,8 @@ def test_it_loops_shows_its_metrics_and_ends_at_a_signal(
             texts.append(answer.read().decode())
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    # Of this module alone: threads of others sleep, too.
+    monkeypatch.setattr(orphans_run, "time", SimpleNamespace(sleep=sleep))
     code = main(["orphans", "run", "--log-dirs", str(host.log_dir), "--data",
                  str(tmp_path / "data"), "--confirm", SENTENCE, "--port", "0"])  # fmt: skip
     assert code == 130
