@@ -21,11 +21,10 @@ from dashboard.purge.plan.guards import findings
 from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.safety.explained import Sample, measures
 from dashboard.safety.unseen_readers import (
-    Sample,
     TopicReading,
     Verdict,
-    measures,
     suspicion,
 )
 from dashboard.settings.settings import TopicDeclaration

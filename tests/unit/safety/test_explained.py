@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.safety.unseen_readers import Sample, measures
+from dashboard.safety.explained import Sample, measures
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 TOPICS, GROUPS = ("a", "b"), ("f", "g", "h")

@@ -1,0 +1,183 @@
+"""What of a topic's bytes out groups explain by the records that they committed past.
+
+Arrays over kept snapshots and their broker metrics; the verdict on them is `unseen_readers`, which
+loads no tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.core.arrow import column
+from dashboard.domain.columns import Ints
+from dashboard.domain.metric_names import Floats, increase
+from dashboard.safety.unseen_readers import Measure, TopicReading
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one snapshot tells of the topics asked about.
+
+    `bytes_out` maps a broker to topic -> its counter since its start; a broker that tells any bytes
+    out stands there even without a topic. `commits` has a row by group_id, topic and partition with
+    `offset`; `leaders` one by topic and partition with `start` (log start offset) and
+    `record_bytes` (bytes by offset held), null where unknown; `hosts` maps a topic to the brokers
+    of its replicas.
+    """
+
+    taken_at: datetime
+    bytes_out: Mapping[int, Mapping[str, float]]
+    commits: pa.Table
+    leaders: pa.Table
+    hosts: Mapping[str, frozenset[int]]
+
+
+def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
+    """What samples, oldest first, measure of each topic; nothing where no broker has two of them.
+
+    Bytes out is the sum of counter differences per broker; a counter that fell began anew at 0
+    (a restart, or the leadership that went and came). Explained is an estimate: the progress of
+    every group's committed offset on a partition x the leader's bytes by offset held there, the
+    lowest of the span (after a purge the leader's size counts a segment that mostly went). A
+    group's first commit counts from the log start.
+
+    Both are of the same span: where brokers answered in fewer samples than others, those alone
+    measure them all, and all samples measure the others.
+    """
+    if not samples:
+        return []
+    hosts = samples[-1].hosts
+    partitions = Counter(samples[-1].leaders["topic"].to_pylist())
+    explained: dict[tuple[int, ...], dict[str, int | None]] = {}
+    found = []
+    for topic in topics:
+        for brokers, numbers in _spans(samples, hosts.get(topic, frozenset())):
+            span = [samples[n] for n in numbers]
+            if numbers not in explained:
+                explained[numbers] = _explained(span)
+            reading = TopicReading(
+                topic,
+                round(sum(_sent(span, broker, topic) for broker in brokers)),
+                explained[numbers].get(topic, 0),
+                _span_ms(span),
+                partitions[topic] or 1,
+                None,
+            )
+            found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at))
+    return sorted(found, key=lambda m: (m.at, m.reading.suspected), reverse=True)
+
+
+def _spans(
+    samples: list[Sample], hosts: frozenset[int]
+) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
+    """Which brokers are counted over which samples: those that answered most, then more."""
+    answers = {b: sum(b in s.bytes_out for s in samples) for b in hosts}
+    for least in sorted({n for n in answers.values() if n > 1}, reverse=True):
+        brokers = frozenset(b for b, n in answers.items() if n >= least)
+        joint = tuple(n for n, s in enumerate(samples) if brokers <= s.bytes_out.keys())
+        if len(joint) > 1:
+            yield brokers, joint
+
+
+def _span_ms(span: list[Sample]) -> int:
+    return max(1, round((span[-1].taken_at - span[0].taken_at).total_seconds() * 1000))
+
+
+def _measure(
+    reading: TopicReading, brokers: frozenset[int], hosts: frozenset[int], at: datetime
+) -> Measure:
+    """The measure, with what kept it from being a whole one."""
+    silent = ", ".join(str(b) for b in sorted(hosts - brokers))
+    if reading.explained_bytes is None:
+        reading = replace(reading, why="the size of its records is unknown")
+    elif silent:
+        reading = replace(
+            reading, why=f"broker {silent} has no two samples of metrics within a day"
+        )
+    return Measure(reading, not silent, at)
+
+
+def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:
+    # A topic without a counter was not fetched since the broker's start: Kafka makes it then.
+    seen = [s.bytes_out[broker_id].get(topic, 0.0) for s in samples if broker_id in s.bytes_out]
+    told = np.array([count for count in seen if math.isfinite(count)])  # exporters may say NaN
+    return float(increase(told[:-1], told[1:]).sum())
+
+
+def _explained(samples: Sequence[Sample]) -> dict[str, int | None]:
+    """Topic -> bytes that its groups' progress explains; None where record sizes are unknown."""
+    commits = _numbered([sample.commits for sample in samples])
+    leaders = _numbered([sample.leaders for sample in samples])
+    names = pc.unique(pa.concat_arrays([column(t, "topic") for t in (commits, leaders)]))
+    at, place = _places(commits, names), _places(leaders, names)
+    every, row = np.unique(at, return_inverse=True)
+    progress = np.bincount(row, _progress(commits, at, leaders, place), len(every))
+    moved = progress > 0
+    explained = (progress * _least(place, leaders["record_bytes"], every))[moved]
+    topic = every[moved] >> _PARTITION_BITS
+    totals = np.bincount(topic, explained, len(names)).tolist()
+    return {
+        names[of].as_py(): None if math.isnan(totals[of]) else round(totals[of])
+        for of in np.unique(topic).tolist()
+    }
+
+
+def _progress(commits: pa.Table, at: Ints, leaders: pa.Table, place: Ints) -> Ints:
+    """By how many offsets each commit is further than its group's one before it, or than the log
+    start of the sample before; 0 in the first sample, and of one that went back.
+    """
+    group = column(commits, "group_id").dictionary_encode().indices.to_numpy()
+    sample, offset = (commits[name].to_numpy() for name in ("sample", "offset"))
+    order = np.lexsort((sample, at, group))
+    again = (np.diff(group[order]) == 0) & (np.diff(at[order]) == 0)
+    earlier = np.full(len(order), -1)
+    earlier[order[1:]] = np.where(again, order[:-1], -1)
+    started = pc.index_in(
+        pa.array(_moment(at, sample - 1)),
+        value_set=pa.array(_moment(place, leaders["sample"].to_numpy())),
+    )
+    start = column(leaders, "start").take(started)
+    before = np.where(
+        earlier >= 0, offset[earlier], pc.coalesce(start, pa.array(offset)).to_numpy()
+    )
+    return np.asarray(np.where(sample > 0, np.maximum(offset - before, 0), 0))
+
+
+def _least(place: Ints, sizes: pa.ChunkedArray, wanted: Ints) -> Floats:
+    """The least of the known sizes at each wanted place; NaN where none is."""
+    least = np.full(len(wanted), np.inf)
+    size = pc.fill_null(sizes, np.inf).to_numpy()
+    at = np.minimum(np.searchsorted(wanted, place), max(len(wanted) - 1, 0))
+    some = wanted[at] == place if len(wanted) else np.zeros(len(place), dtype=bool)
+    np.minimum.at(least, at[some], size[some])
+    return np.asarray(np.where(np.isfinite(least), least, np.nan))
+
+
+_PARTITION_BITS, _SAMPLE_BITS = 20, 12  # Kafka's own limits are far below
+
+
+def _places(rows: pa.Table, names: pa.Array) -> Ints:
+    """A number for each topic and partition."""
+    topic = pc.index_in(column(rows, "topic"), value_set=names).cast(pa.int64()).to_numpy()
+    partition = column(rows, "partition").cast(pa.int64()).to_numpy()
+    return np.asarray(topic << _PARTITION_BITS | partition)
+
+
+def _moment(place: Ints, sample: Ints) -> Ints:
+    return np.asarray(place << _SAMPLE_BITS | sample + 1)
+
+
+def _numbered(tables: Sequence[pa.Table]) -> pa.Table:
+    """All rows, with the number of their `sample`."""
+    each = [pa.array(np.full(len(rows), number)) for number, rows in enumerate(tables)]
+    return pa.concat_tables(
+        rows.append_column("sample", number) for rows, number in zip(tables, each, strict=True)
+    )
