@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 
 from dashboard.core.errors import StoreError
 from dashboard.purge.evidence import memory, memory_age
-from dashboard.purge.evidence.readings import topic_readings
 from dashboard.purge.journal.journal_rows import RestedOn
 from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan.resolve import History
@@ -84,6 +83,8 @@ def readings(
     """What kept broker metrics tell of each topic; {} where no snapshot has any."""
     if not any(_has_metrics(store, name) for name in reversed(store.ids("snapshots"))):
         return {}
+    from dashboard.purge.evidence.readings import topic_readings  # loads tables
+
     return topic_readings(store, topics, now)
 
 
