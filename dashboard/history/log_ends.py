@@ -6,15 +6,16 @@ when it was written; a snapshot that saw the end of the log does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
 from dashboard.core.arrow import column, looked_up
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import StoreError
+from dashboard.domain.model import REBALANCING
 from dashboard.history.seen_topics import ids_of
 from dashboard.store.snapshot_clocks import taken_by_right_clock
 from dashboard.store.snapshot_files import Manifest
@@ -74,32 +75,104 @@ def missed(
     topic_ids: Mapping[str, str | None],
     groups: Collection[str],
 ) -> frozenset[tuple[str, str]]:
-    """Each of these topics with those of `groups` that were there before it was made, and have had
-    no members since that may have come upon it (`new_topics`), by kept snapshots: a consumer that
-    is down learns when it is up again what its pattern takes in. What the oldest one shows is older
-    than they tell.
+    """Each of these topics with those of `groups` that were there when it was made, and were not up
+    since when they must have come upon it, by kept snapshots: a consumer that is down learns when
+    it is up again what its pattern takes in. So does one that went down before it had looked again
+    and joined (`new_topics`). What the oldest snapshot shows is older than they tell.
     """
-    ids = cluster.ids("snapshots") if refresh else []
-    waiting = {name: set(groups) for name in topic_ids}
-    if not ids:
-        return frozenset()
+    kept = cluster.ids("snapshots") if refresh and topic_ids and groups else []
+    names = set(topic_ids)
     with suppress(StoreError):
-        for name in _shown(cluster, ids[0], topic_ids):
-            del waiting[name]
-    found: set[tuple[str, str]] = set()
-    for snapshot_id in taken_before(cluster, now - 2 * refresh) if waiting else ():
-        if not any(waiting.values()):
+        names -= _shown(cluster, kept[0], topic_ids) if kept else names
+    ids = [*taken_before(cluster, now - 2 * refresh)][::-1] if names else []
+    there: dict[int, set[str]] = {}
+    known_by: dict[int, datetime] = {}
+    born = {n: at for n, at in _first_shown(cluster, ids, topic_ids, names).items() if at}
+    for at in set(born.values()):
+        there[at] = _listed(cluster, ids[: at + 1]).intersection(groups)
+        known_by[at] = _made_by(cluster, ids[at:]) + 2 * refresh
+    up = _last_up(cluster, ids, set().union(*there.values()), min(known_by.values(), default=now))
+    return frozenset(
+        (name, group)
+        for name, at in born.items()
+        for group in there[at]
+        if group not in up or up[group] < known_by[at]
+    )
+
+
+def _first_shown(
+    cluster: ClusterStore,
+    ids: Sequence[str],
+    topic_ids: Mapping[str, str | None],
+    names: Collection[str],
+) -> dict[str, int]:
+    """The place among `ids` of the first snapshot that shows each topic; their number: none does.
+
+    Found by halves: a topic stays until it is deleted. Where one between is damaged, or could not
+    see it (its ACL was away), it is taken for younger than it is.
+    """
+    found: dict[str, int] = {}
+    spans = [(-1, len(ids), set(names))]
+    while spans:
+        low, high, of = spans.pop()
+        if high - low == 1 or not of:
+            found |= dict.fromkeys(of, high)
+            continue
+        middle, shown = (low + high) // 2, set[str]()
+        with suppress(StoreError):
+            shown = of & _shown(cluster, ids[middle], topic_ids)
+        spans += [(low, middle, shown), (middle, high, of - shown)]
+    return found
+
+
+def _listed(cluster: ClusterStore, ids: Sequence[str]) -> set[str]:
+    """The groups that were there when a topic was made which the last of `ids` shows first: listed
+    by that one, or by the newest before it that lists all.
+    """
+    found: set[str] = set()
+    for place, snapshot_id in enumerate(reversed(ids)):
+        with suppress(StoreError):  # damaged, or pruned meanwhile
+            groups = cluster.read("snapshots", snapshot_id, "groups", ["group_id"])
+            found.update(groups["group_id"].to_pylist())
+            hidden = cluster.manifest("snapshots", snapshot_id).details.get("groups_incomplete")
+            if place and not hidden:
+                break
+    return found
+
+
+def _made_by(cluster: ClusterStore, ids: Sequence[str]) -> datetime:
+    """When a topic was there that the first of `ids` shows; never yet, where none does."""
+    with suppress(StoreError):
+        if ids:
+            return _read_by(cluster.manifest("snapshots", ids[0]))
+    return _NEVER
+
+
+_NEVER = datetime.max.replace(tzinfo=UTC) - timedelta(days=366)
+
+
+def _last_up(
+    cluster: ClusterStore, ids: Sequence[str], groups: Collection[str], since: datetime
+) -> dict[str, datetime]:
+    """When each of these groups was seen last, since then, with members that all had told what they
+    read: one that crashes as often as it is started rebalances, and has read nothing.
+    """
+    found: dict[str, datetime] = {}
+    for snapshot_id in reversed(ids):
+        if found.keys() >= {*groups}:
             break
         with suppress(StoreError):  # damaged, or pruned meanwhile
-            rows = cluster.read("snapshots", snapshot_id, "groups", ["group_id", "members"])
-            members = dict(zip(*(rows[n].to_pylist() for n in rows.column_names), strict=True))
-            shown = _shown(cluster, snapshot_id, topic_ids)
-            for name in shown & waiting.keys():
-                waiting[name] -= {group for group, count in members.items() if count}
-            if not cluster.manifest("snapshots", snapshot_id).details.get("groups_incomplete"):
-                for name in waiting.keys() - shown:
-                    found |= {(name, group) for group in waiting.pop(name) & members.keys()}
-    return frozenset(found)
+            at = cluster.manifest("snapshots", snapshot_id).taken_at
+            if at < since:
+                break
+            rows = cluster.read(
+                "snapshots", snapshot_id, "groups", ["group_id", "state", "members"]
+            )
+            columns = (rows[name].to_pylist() for name in rows.column_names)
+            for group, state, members in zip(*columns, strict=True):
+                if members and state not in REBALANCING and group in groups:
+                    found.setdefault(group, at)
+    return found
 
 
 def _shown(

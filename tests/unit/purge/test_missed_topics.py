@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import Group, GroupListing, GroupOffset
+from dashboard.history import log_ends
+from dashboard.history.seen_topics import ids_of
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
@@ -52,7 +54,13 @@ def store(tmp_path: Path) -> ClusterStore:
 
 
 def snapshot(
-    store: ClusterStore, minutes_ago: int, etl: int | None, *, there: bool, incomplete: bool = False
+    store: ClusterStore,
+    minutes_ago: int,
+    etl: int | None,
+    *,
+    there: bool,
+    incomplete: bool = False,
+    state: str = "Stable",
 ) -> None:
     """`etl`: its members, None: not listed; `there`: the topic is."""
     at = NOW - timedelta(minutes=minutes_ago)
@@ -62,9 +70,12 @@ def snapshot(
               "topic_id": ["id-0", "id-1"][: len(names)],
               "is_internal": [False] * len(names)}  # fmt: skip
     writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
-    groups = {"group_id": ["etl"], "type": ["classic"], "state": ["Stable"], "members": [etl]}
+    groups = {"group_id": ["etl"], "type": ["classic"], "state": [state], "members": [etl]}
     writer.write("groups", build(SNAPSHOT_TABLES["groups"], {} if etl is None else groups))
-    writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], {}))
+    offset = {"group_id": ["etl"], "topic_no": [0], "partition": [0], "committed_offset": [5]}
+    writer.write(
+        "group_offsets", build(SNAPSHOT_TABLES["group_offsets"], {} if etl is None else offset)
+    )
     hidden = {"groups_incomplete": ["broker 2"]} if incomplete else {}
     writer.commit(0.1, {**NOTHING_HIDDEN, **hidden, "clock_ahead_seconds": 0.0})
 
@@ -107,6 +118,49 @@ def test_who_was_up_long_enough_since_does_not(store: ClusterStore) -> None:
     snapshot(store, 12, 1, there=True)
     snapshot(store, 1, 0, there=True)
     assert held(Live(), store) == []
+
+
+def test_who_went_down_before_it_looked_again_holds_it(store: ClusterStore) -> None:
+    """Its members were up when the topic was made, and had not refreshed their metadata."""
+    snapshot(store, 62, 1, there=False)
+    for minutes_ago in (60, 55, 51):
+        snapshot(store, minutes_ago, 1, there=True)
+    for minutes_ago in (49, 11, 1):
+        snapshot(store, minutes_ago, 0, there=True)
+    assert held(Live(), store) == ["etl"]
+
+
+def test_who_crashes_as_often_as_it_is_started_has_read_nothing(store: ClusterStore) -> None:
+    snapshot(store, 60, 0, there=False)
+    snapshot(store, 59, 0, there=True)
+    snapshot(store, 20, 1, there=True, state="PreparingRebalance")
+    snapshot(store, 1, 0, there=True)
+    assert held(Live(), store) == ["etl"]
+
+
+def test_who_came_with_the_topic_and_is_down_since_holds_it(store: ClusterStore) -> None:
+    """Where an hour lies between two snapshots it is in none without the topic."""
+    snapshot(store, 180, None, there=False)
+    for minutes_ago in (120, 60):
+        snapshot(store, minutes_ago, 0, there=True)
+    assert held(Live(), store) == ["etl"]
+
+
+def test_not_every_snapshot_is_read_for_its_topics(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every plan and every look before sending asks, and hundreds are kept."""
+    snapshot(store, 160, 0, there=False)
+    for minutes_ago in range(150, 10, -2):
+        snapshot(store, minutes_ago, 0, there=True)
+    read: list[str] = []
+    monkeypatch.setattr(
+        log_ends,
+        "ids_of",
+        lambda cluster, name, ids: read.append(name) or ids_of(cluster, name, ids),
+    )
+    assert held(Live(), store) == ["etl"]
+    assert len(read) < 12
 
 
 def test_nor_who_came_after_the_topic(store: ClusterStore) -> None:
