@@ -21,18 +21,18 @@ from dashboard.settings.settings import Settings, load, read_client_config
 from dashboard.store.connections import NOTHING_STORED
 
 if TYPE_CHECKING:
-    from dashboard.purge.journal.journal_rows import RunView
+    from dashboard.purge.journal.journal_rows import PartitionRow, RunView
     from dashboard.purge.plan.asked import Lift
-    from dashboard.purge.plan.plan import Plan
+    from dashboard.purge.plan.plan import Plan, PlannedPartition
 
 Partition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedRecords:
-    """What became of one partition, as KIP-1343 has it: one of `low_watermark` and `error` is None
-    where nothing is left open. `error` is a broker's, or the name of the guard that kept it;
-    `replay-window` beside a low watermark: a declared one lowered the offset, and that far it went.
+    """What became of one partition, as KIP-1343 has it. `error` is None where all that was asked
+    for is done: wait-all, on every live replica. Else it is a broker's, the name of the guard that
+    kept it or of what lowered its offset (`replay-window`), or the state that it was left in.
 
     `leader_log_start_offset` is what the leader showed when it was read afterwards.
     """
@@ -58,7 +58,8 @@ def delete_records(
     A purge as any other: planned, guarded, journalled, sent by a worker. A partition that a guard
     keeps has its name as `error`, and nothing is sent to it; `override` lifts guards by NAME or
     NAME:GROUP, each with a reason that the journal keeps, as `plan --override` does. `cluster`
-    names one of the data folder. Raises LowwaterError where nothing could be sent at all.
+    names one of the data folder. Raises LowwaterError where nothing is queued; one that comes
+    later, or an interrupt, bears a note of the run that goes on.
     """
     settings = load()
     people.require(settings, context.actor(settings), "operator", "purge")
@@ -72,18 +73,23 @@ def delete_records(
             leader_only=leader_only, timeout=timeout, progress=progress,
         )  # fmt: skip
     sent = {row.key: row for row in view.partitions} if view else {}
-    found = {}
-    for planned in plan.partitions:
-        row = sent.get(planned.key)
-        kept_by = planned.kept_by
-        found[planned.topic, planned.partition] = (
-            DeletedRecords(None, None, kept_by)
-            if row is None
-            else DeletedRecords(
-                row.low_watermark, row.leader_log_start_offset, row.error or kept_by
-            )
-        )
-    return found
+    mode = _mode(leader_only)
+    return {(p.topic, p.partition): _became(p, sent.get(p.key), mode) for p in plan.partitions}
+
+
+def _mode(leader_only: bool) -> str:
+    return "leader-only" if leader_only else "wait-all"
+
+
+def _became(planned: PlannedPartition, row: PartitionRow | None, mode: str) -> DeletedRecords:
+    from dashboard.purge.execute.states import good
+
+    if row is None:
+        return DeletedRecords(None, None, planned.kept_by)
+    # There is no exit code beside it: who asks for the error alone takes None for all.
+    left = None if row.state in good(mode) else row.state
+    error = row.error or left or planned.kept_by
+    return DeletedRecords(row.low_watermark, row.leader_log_start_offset, error)
 
 
 def _planned(
@@ -127,7 +133,7 @@ def _carried_out(
 
     with context.open_journal(settings) as journal:
         run_id = enqueue(
-            settings, journal, plan, mode="leader-only" if leader_only else "wait-all",
+            settings, journal, plan, mode=_mode(leader_only),
             confirm=plan.confirmation, sha256=plan.sha256, who=context.actor(settings),
             token=secrets.token_hex(16), timeout=timeout,
             connection={
@@ -136,4 +142,8 @@ def _carried_out(
                 NOTHING_STORED: "true",
             },
         )  # fmt: skip
-        return follow(settings, journal, run_id, progress)
+        try:
+            return follow(settings, journal, run_id, progress)
+        except BaseException as error:  # what was queued goes on, whoever stopped waiting for it
+            error.add_note(f"run {run_id} goes on; see: lowwater run {run_id} --wait")
+            raise

@@ -203,13 +203,13 @@ def unproved_canary(rows: Iterable[PartitionRow], mode: str) -> PartitionRow | N
     what the journal keeps, so that a worker's death changes nothing.
     """
     sent = [row for row in rows if row.was_sent]
-    return sent[0] if len(sent) == 1 and sent[0].state not in _good(mode) else None
+    return sent[0] if len(sent) == 1 and sent[0].state not in good(mode) else None
 
 
 def run_state(rows: Iterable[PartitionRow], mode: str, *, cancelled: bool) -> str:
     """The state a closing run enters: done, partial, refused or cancelled."""
     found = list(rows)
-    if all(row.state in _good(mode) for row in found):
+    if all(row.state in good(mode) for row in found):
         return "done"
     if cancelled:
         return "cancelled"
@@ -218,5 +218,6 @@ def run_state(rows: Iterable[PartitionRow], mode: str, *, cancelled: bool) -> st
     return "partial"
 
 
-def _good(mode: str) -> frozenset[str]:
+def good(mode: str) -> frozenset[str]:
+    """The states in which a partition is done for a run of this mode."""
     return frozenset({"done"} if mode == "wait-all" else {"done", "leader_done"})
