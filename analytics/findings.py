@@ -81,6 +81,7 @@ def compute(
     readers = met.without_offset(
         met.remembered(cluster, snapshot, base, before),
         done.sums["held"],
+        work.topics,
         microseconds(oldest_kept(cluster, snapshot).as_py()),
     )
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))

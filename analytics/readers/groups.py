@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.readers import met as met_of
 from dashboard.core.arrow import column, looked_up, places
 from dashboard.domain.model import is_telling
 from dashboard.history import met_readers
@@ -39,16 +40,18 @@ def who_reads(
     `unread` are groups of which some offset could not be read; `complete`: all were listed, and
     their offsets told.
     """
-    placed = {*column(held, "group_id").to_pylist(), *met_readers.placed(met)}
     ids = (column(groups, name).to_pylist() for name in ("group_id", "members"))
+    there = met_of.there(topics)
+    held = held.filter(met_of.on(held, there))
     number = looked_up(column(held, "topic"), column(topics, "topic"), column(topics, "topic_no"))
     commits = pa.table({"topic_no": number, "group_id": held["group_id"]})
+    placed = {*column(held, "group_id").to_pylist(), *met_readers.placed(met, there)}
     return readers(
         groups.select(GROUPS.names),
         offsets,
         topics,
         streams=streams,
-        commits=commits.filter(number.is_valid()),
+        commits=commits,
         met=met,
         unread=unread,
         unplaced=without_offset(zip(*ids, strict=True), placed) if complete else (),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,12 +39,27 @@ def summed(found: pa.Table) -> pa.Table:
     return sums.rename_columns(["topic", "group_id", "last_seen_at_min"])
 
 
-def without_offset(met: Met, held: pa.Table, oldest_kept: int) -> Met:
+def there(topics: pa.Table) -> set[str]:
+    """The names of topics that are: one that disks or offsets alone name is gone, and what a group
+    read of it tells nothing of what it reads now.
+    """
+    ids = topics["topic_id"]
+    named = topics if ids.null_count == len(ids) else topics.filter(ids.is_valid())
+    return {*named["topic"].to_pylist()}
+
+
+def on(held: pa.Table, topics: Collection[str]) -> pa.Array:
+    """Which rows are of one of these topics."""
+    return pc.is_in(held["topic"], value_set=pa.array(sorted(topics), pa.string()))
+
+
+def without_offset(met: Met, held: pa.Table, topics: pa.Table, oldest_kept: int) -> Met:
     """Those that were met after some offset of theirs on the topic was seen last, by `held`, and
-    those with members on a topic where they hold none (ANY_TOPIC: that hold none at all), as long
-    as a kept snapshot may show it: met since `oldest_kept` (microseconds).
+    those with members on a topic where they hold none (ANY_TOPIC: that hold none on any of
+    `topics`), as long as a kept snapshot may show it: met since `oldest_kept` (microseconds).
     """
     oldest: Met = {}
+    reading = {*held.filter(on(held, there(topics)))["group_id"].to_pylist()}
     of = {group for group, _ in met}
     sums = held.filter(pc.is_in(held["group_id"], value_set=pa.array(sorted(of), pa.string())))
     times = sums["last_seen_at_min"].cast(pa.int64()).to_pylist()
@@ -52,13 +67,15 @@ def without_offset(met: Met, held: pa.Table, oldest_kept: int) -> Met:
     for group, topic, at in pairs:
         for key in ((group, topic), (group, "")):
             oldest[key] = min(at, oldest.get(key, at))
-    return {key: at for key, at in met.items() if _counts(key, at, oldest, oldest_kept)}
+    return {
+        key: at
+        for key, at in met.items()
+        if _counts(key, at, oldest.get(key), oldest_kept)
+        and not (key[1] == ANY_TOPIC and key[0] in reading)
+    }
 
 
-def _counts(key: tuple[str, str], at: int, oldest: Met, oldest_kept: int) -> bool:
-    group, topic = key
-    anywhere = topic == ANY_TOPIC
-    held_at = oldest.get((group, "") if anywhere else key)
+def _counts(key: tuple[str, str], at: int, held_at: int | None, oldest_kept: int) -> bool:
     if held_at is not None:
-        return held_at < at and not anywhere
-    return topic != "" and at >= oldest_kept
+        return held_at < at
+    return key[1] != "" and at >= oldest_kept

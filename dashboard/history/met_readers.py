@@ -85,9 +85,9 @@ def _of_topics(found: Met, wanted: set[str] | None) -> Met:
     }
 
 
-def placed(met: Met) -> set[str]:
-    """Groups of which some topic is known where members of theirs were met."""
-    return {group for group, topic in met if topic not in ("", ANY_TOPIC)}
+def placed(met: Met, there: Collection[str]) -> set[str]:
+    """Groups of which some topic is known where members of theirs were met, and that is `there`."""
+    return {group for group, topic in met if topic in there}
 
 
 def topic_names(store: ClusterStore, snapshot: str) -> list[str]:

@@ -62,46 +62,72 @@ def met(store: ClusterStore, topics: Iterable[str]) -> Met:
 
 
 def _met(store: ClusterStore, wanted: list[str]) -> Met:
-    """Who has an offset anywhere reads what it says, also where nobody could tell it."""
+    """Who has an offset on any topic reads what it says, also where nobody could tell it."""
     analysis = _analysis(store)
     found = met_readers.known(store, analysis, topics=wanted)
     untold = {group for group, topic in found if topic == ANY_TOPIC}
     if not untold:
         return found
-    known = _with_offsets(store, analysis, sorted(untold))
+    known = _with_offsets(store, analysis, sorted(untold), _topics_there(store))
     return {key: at for key, at in found.items() if key[1] != ANY_TOPIC or key[0] not in known}
 
 
-def _with_offsets(store: ClusterStore, analysis: Manifest | None, groups: list[str]) -> set[str]:
-    """Those of these groups that have any, by the analysis or a snapshot that it has not seen."""
-    chosen, columns = _among("group_id", groups), ["group_id", "committed_offset"]
-    tables = [
-        *_last_known(store, analysis, chosen, columns),
-        *(
-            store.read("snapshots", snapshot, "group_offsets", columns, only=chosen)
-            for snapshot in told_since(store, analysis, met_readers.DETAIL, None)
-        ),
+def _topics_there(store: ClusterStore) -> dict[str, str | None]:
+    """The topics of the newest snapshot, with their ids: one that is gone nobody reads any more."""
+    newest = store.latest("snapshots")
+    if newest is None:
+        return {}
+    rows = seen_topics(store, newest, ["topic", "topic_id"]).to_pylist()
+    return {row["topic"]: row["topic_id"] for row in rows if row["topic_id"] != UNKNOWN_ID}
+
+
+def _with_offsets(
+    store: ClusterStore,
+    analysis: Manifest | None,
+    groups: list[str],
+    there: Mapping[str, str | None],
+) -> set[str]:
+    """Those of these groups that have any offset on a topic which is `there`, by the analysis or a
+    snapshot that it has not seen.
+    """
+    chosen = _among("group_id", groups)
+    rows = [
+        row
+        for table in _last_known(store, analysis, chosen, [*_OFFSET, "topic", "topic_id"])
+        for row in table.to_pylist()
     ]
+    for snapshot in told_since(store, analysis, met_readers.DETAIL, None):
+        found = store.read(
+            "snapshots", snapshot, "group_offsets", [*_OFFSET, "topic_no"], only=chosen
+        )
+        if found.num_rows:
+            named = seen_topics(store, snapshot, ["topic_no", "topic", "topic_id"]).to_pylist()
+            of = {row["topic_no"]: row for row in named}
+            rows += [{**row, **of[row["topic_no"]]} for row in found.to_pylist()]
     return {
         row["group_id"]
-        for table in tables
-        for row in table.to_pylist()
+        for row in rows
         if row["committed_offset"] is not None
+        and row["topic"] in there
+        and there[row["topic"]] in (None, row["topic_id"])
     }
+
+
+_OFFSET = ["group_id", "committed_offset"]
 
 
 def with_unplaced(store: ClusterStore, facts: PlanFacts) -> PlanFacts:
     """`facts`, whose groups without members and offsets are those alone of which nothing that is
-    remembered tells what they read: no offset, and no topic on which members of theirs were met.
-    Raises StoreError.
+    remembered tells what they read: no offset, and no topic on which members of theirs were met,
+    that is there by the newest snapshot. Raises StoreError.
     """
     if not facts.unplaced:
         return facts
 
     def known() -> set[str]:
-        analysis, names = _analysis(store), sorted(facts.unplaced)
-        met = met_readers.placed(met_readers.known(store, analysis))
-        return met | _with_offsets(store, analysis, names)
+        analysis, names, there = _analysis(store), sorted(facts.unplaced), _topics_there(store)
+        met = met_readers.placed(met_readers.known(store, analysis), there)
+        return met | _with_offsets(store, analysis, names, there)
 
     return replace(facts, unplaced=facts.unplaced - _unpruned(store, known))
 

@@ -456,3 +456,19 @@ def test_nor_where_it_has_an_offset_anywhere(lab: Lab) -> None:
     lab.analyze()
     assert names(lab.targets()["t"]) == []
     assert ("etl", "*") not in memory.met(lab.cluster, ["t"])
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_an_offset_on_a_topic_that_is_deleted_is_none_of_them(lab: Lab, lists: bool) -> None:
+    """Its name is used again, for the topic's next version; `lists`: disks still name the old."""
+    lab.write(Snapshot().topic("t", groups={"a": 90}).topic("old", groups={"etl": 5}))
+    lab.analyze()
+    _untold(lab, "rebalancing")
+    now = Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90})
+    if lists:
+        now.tables["topics"].append({"topic_no": 2, "topic": "old", "topic_id": None})
+    lab.write(now)
+    assert ("etl", "*") in memory.met(lab.cluster, ["t"])
+    lab.analyze()
+    assert names(lab.targets()["t"]) == ["no-committed-offset"]
+    assert ("etl", "*") in memory.met(lab.cluster, ["t"])

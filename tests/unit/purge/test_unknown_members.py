@@ -113,14 +113,18 @@ def test_a_group_without_members_and_offsets_that_reads_nothing_holds_nothing_ba
     assert names == (["share-group"] if group.type == "share" else [])
 
 
-@pytest.mark.parametrize(("met_on", "free"), [(None, False), ("other", True)])
-def test_where_kept_snapshots_met_its_members_is_what_it_reads(
-    tmp_path: Path, met_on: str | None, free: bool
+@pytest.mark.parametrize(
+    ("known_by", "there", "free"),
+    [(None, True, False), ("members", True, True), ("members", False, False),
+     ("offset", True, True), ("offset", False, False)],
+)  # fmt: skip
+def test_what_is_remembered_of_it_is_what_it_reads_while_that_topic_is_there(
+    tmp_path: Path, known_by: str | None, there: bool, free: bool
 ) -> None:
-    """Planned, and looked at again, by what the store remembers of it."""
+    """Planned, and looked at again. Its topic was deleted, and it reads the next one by now."""
     store = ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
-    snapshot_of(store, 60 * MINUTE, met_on)
-    snapshot_of(store, MINUTE, None)
+    snapshot_of(store, 60 * MINUTE, known_by)
+    snapshot_of(store, MINUTE, None, there=there)
     room = Room(tmp_path)
     settled = read_live(room.live, SETTINGS, store, REQUEST, now=NOW).plan([])
     assert settled.free_partitions
@@ -131,14 +135,37 @@ def test_where_kept_snapshots_met_its_members_is_what_it_reads(
     assert (room.carry_out(settled).run.state == "done") is free
 
 
-def snapshot_of(store: ClusterStore, age: timedelta, met_on: str | None) -> None:
-    """It shows the topic, and a member of group app that is assigned partition 0 of `met_on`."""
+@pytest.mark.parametrize("there", [True, False])
+def test_who_rebalanced_and_is_gone_holds_by_no_topic_that_is_deleted(
+    tmp_path: Path, there: bool
+) -> None:
+    """It crashed in each rebalance: nobody could tell what it reads, now that its topic is gone."""
+    store = ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
+    snapshot_of(store, 60 * MINUTE, "offset")
+    snapshot_of(store, 30 * MINUTE, "rebalancing", there=there)
+    snapshot_of(store, MINUTE, None, there=there)
+    plan = read_live(Room(tmp_path).live, SETTINGS, store, REQUEST, now=NOW).plan([])
+    assert bool(plan.free_partitions) is there
+
+
+def snapshot_of(
+    store: ClusterStore, age: timedelta, known_by: str | None, *, there: bool = True
+) -> None:
+    """It shows the topic, and how group app is known by topic `other`, if that is `there`."""
     writer = store.begin("snapshots", NOW - age)
-    topics = {"topic_no": [0], "topic": [TOPIC], "topic_id": ["id-1"]}
+    names = [TOPIC, "other"] if there else [TOPIC]
+    topics = {"topic_no": [0, 1], "topic": names, "topic_id": ["id-1", "id-2"],
+              "is_internal": [False, False]}  # fmt: skip
+    topics = {name: values[: len(names)] for name, values in topics.items()}
     writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
-    group = {"group_id": ["app"], "type": ["classic"], "state": ["Stable"], "members": [1],
-             "assigned": [[{"topic": met_on, "partition": 0}]]}  # fmt: skip
-    writer.write("groups", build(SNAPSHOT_TABLES["groups"], group if met_on else {}))
+    rebalances, at = known_by == "rebalancing", [{"topic": "other", "partition": 0}]
+    group = {"group_id": ["app"], "type": ["classic"], "members": [1],
+             "state": ["PreparingRebalance" if rebalances else "Stable"],
+             "assigned": [at if known_by == "members" else []]}  # fmt: skip
+    writer.write("groups", build(SNAPSHOT_TABLES["groups"], group if known_by else {}))
+    offset = {"group_id": ["app"], "topic_no": [1], "partition": [0], "committed_offset": [5]}
+    offset = offset if known_by == "offset" else {}
+    writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], offset))
     writer.commit(0.1, {**NOTHING_HIDDEN, "clock_ahead_seconds": 0.0})
 
 
