@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dashboard.core.arrow import column, looked_up
 from dashboard.core.clock import parse_time
@@ -158,21 +159,24 @@ def _last_up(
     read: one that crashes as often as it is started rebalances, and has read nothing.
     """
     found: dict[str, datetime] = {}
+    left = pa.array(sorted(groups), pa.string())
     for snapshot_id in reversed(ids):
-        if found.keys() >= {*groups}:
+        if not len(left):
             break
         with suppress(StoreError):  # damaged, or pruned meanwhile
             at = cluster.manifest("snapshots", snapshot_id).taken_at
             if at < since:
                 break
-            rows = cluster.read(
-                "snapshots", snapshot_id, "groups", ["group_id", "state", "members"]
-            )
-            columns = (rows[name].to_pylist() for name in rows.column_names)
-            for group, state, members in zip(*columns, strict=True):
-                if members and state not in REBALANCING and group in groups:
-                    found.setdefault(group, at)
+            rows = cluster.read("snapshots", snapshot_id, "groups", _UP)
+            waits = pc.is_in(rows["state"], value_set=pa.array(sorted(REBALANCING)))
+            up = pc.and_(pc.greater(rows["members"], 0), pc.invert(waits))
+            names = rows["group_id"].filter(pc.fill_null(up, False))
+            found |= dict.fromkeys(left.filter(pc.is_in(left, value_set=names)).to_pylist(), at)
+            left = left.filter(pc.invert(pc.is_in(left, value_set=names)))
     return found
+
+
+_UP = ["group_id", "state", "members"]
 
 
 def _shown(
