@@ -21,7 +21,7 @@ from dashboard.core.errors import (
     StoreError,
     unexpected,
 )
-from dashboard.core.words import binary, duration
+from dashboard.core.words import binary, unit
 from dashboard.inventory.names import META
 from dashboard.orphans.removal_story import Chain, Story, read_stories, tell
 from dashboard.orphans.sweep.sweep import sweep
@@ -38,12 +38,16 @@ _AFTER_ERROR = timedelta(minutes=1)
 
 
 def confirmation(cluster_name: str, options: Options) -> str:
-    """The sentence that switches it on: what it may do, on every host that runs it so."""
+    """The sentence that switches it on: what it may do, on every host that runs it so. Nothing in
+    it is rounded: other flags are another sentence.
+    """
     assert options.day is not None
+    most = options.day.bytes
+    size = f"{most} B" if most % unit(most)[1] else binary(most)
     return (
-        f"remove orphans of {cluster_name}, at most {options.day.folders} folders and "
-        f"{binary(options.day.bytes)} a day of each broker, {options.most_share * 100:.3g} % of it "
-        f"at once, deleted after {duration(options.keep.total_seconds())}"
+        f"remove orphans of {cluster_name}, at most {options.day.folders} folders and {size} a day "
+        f"of each broker, {options.most_share * 100:.12g} % of it at once, deleted after "
+        f"{options.keep / timedelta(hours=1):.12g} h"
         + (f", set aside in {', '.join(places)}" if (places := options.quarantine_dirs) else "")
     )
 

@@ -227,4 +227,10 @@ def test_a_folder_larger_than_a_day_has_a_way_out(host: Host) -> None:
 def test_the_sentence_tells_whose_limit_it_is_and_another_place() -> None:
     options = Options(("/a",), day=DayLimit(20, 2**30))
     assert "of each broker" in confirmation("prod", options)
+    others = (
+        {"keep": timedelta(hours=24, minutes=1)}, {"most_share": 0.05001},
+        {"day": DayLimit(20, 2**30 + 1)}, {"day": DayLimit(21, 2**30)},
+    )  # fmt: skip
+    said = {confirmation("prod", replace(options, **other)) for other in ({}, *others)}  # type: ignore[arg-type]
+    assert len(said) == 1 + len(others), "nothing is rounded"
     assert "set aside in /q" in confirmation("prod", replace(options, quarantine_dirs=("/q",)))
