@@ -13,8 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.core.clock import format_time
-from dashboard.core.errors import LogDirError, LowwaterError, RefusedError, StoreError, unexpected
-from dashboard.core.words import binary, duration
+from dashboard.core.errors import (
+    JournalError,
+    LogDirError,
+    LowwaterError,
+    RefusedError,
+    StoreError,
+    unexpected,
+)
+from dashboard.core.words import binary, unit
 from dashboard.inventory.names import META
 from dashboard.orphans.removal_story import Chain, Story, read_stories, tell
 from dashboard.orphans.sweep.sweep import sweep
@@ -31,12 +38,17 @@ _AFTER_ERROR = timedelta(minutes=1)
 
 
 def confirmation(cluster_name: str, options: Options) -> str:
-    """The sentence that switches it on: what it may do, on every host that runs it so."""
+    """The sentence that switches it on: what it may do, on every host that runs it so. Nothing in
+    it is rounded: other flags are another sentence.
+    """
     assert options.day is not None
+    most = options.day.bytes
+    size = f"{most} B" if most % unit(most)[1] else binary(most)
     return (
-        f"remove orphans of {cluster_name}, at most {options.day.folders} folders and "
-        f"{binary(options.day.bytes)} a day, {options.most_share * 100:.3g} % of a broker at once, "
-        f"deleted after {duration(options.keep.total_seconds())}"
+        f"remove orphans of {cluster_name}, at most {options.day.folders} folders and {size} a day "
+        f"of each broker, {options.most_share * 100:.12g} % of it at once, deleted after "
+        f"{options.keep / timedelta(hours=1):.12g} h"
+        + (f", set aside in {', '.join(places)}" if (places := options.quarantine_dirs) else "")
     )
 
 
@@ -105,10 +117,9 @@ class Removal:
         now = self._now()
         try:
             return self._round(now)
-        except LowwaterError as error:
-            return self._failed(error, now)
         except Exception as error:
-            return self._failed(unexpected(error), now)
+            self.close()  # one that cannot act keeps no other from it
+            return Round(now, FAILED, now + min(self._every, _AFTER_ERROR), error=_known(error))
 
     def close(self) -> None:
         """Let another service of this host act."""
@@ -119,6 +130,8 @@ class Removal:
         if acts and not self._lead.take():
             return Round(now, STANDBY, now + min(self._every, _AFTER_ERROR))
         self._admit()
+        if self._chain is not None:
+            self._tell()  # while the chain cannot be written nothing more is done
         self._before()
         verdicts, waiting = self._verdicts(now)
         said: set[str] = set()
@@ -128,12 +141,21 @@ class Removal:
                 progress=lambda text: self._once(text, said), stopped=self._stopped,
             )  # fmt: skip
         self._said = said
-        stories = read_stories(self._options, report.broker_id)
-        if self._chain is not None:
-            tell(self._chain, report, stories, self._now)
+        error = report.error
+        stories: tuple[Story, ...] = ()
+        try:
+            stories = self._tell()
+        except Exception as untold:  # what was done is told all the same
+            error = error or _known(untold)
         next_at = self._next(self._now(), verdicts, report, stories)
-        state = FAILED if report.error else ON if acts else OFF
-        return Round(now, state, next_at, report, waiting, report.error, stories)
+        state = FAILED if error else ON if acts else OFF
+        return Round(now, state, next_at, report, waiting, error, stories)
+
+    def _tell(self) -> tuple[Story, ...]:
+        stories = read_stories(self._options)
+        if self._chain is not None:
+            tell(self._chain, stories, self._now)
+        return stories
 
     def _once(self, text: str, said: set[str]) -> None:
         """What is refused round after round is told once."""
@@ -165,8 +187,9 @@ class Removal:
         again += [since + self._options.keep for story in stories for since in story.lying_since]
         return max(now + _SOON, min([now + self._every, *(at for at in again if at > now)]))
 
-    def _failed(self, error: LowwaterError, now: datetime) -> Round:
-        return Round(now, FAILED, now + min(self._every, _AFTER_ERROR), error=error)
+
+def _known(error: Exception) -> LowwaterError:
+    return error if isinstance(error, LowwaterError) else unexpected(error)
 
 
 class Lead:
@@ -199,6 +222,9 @@ class Lead:
                 "Write --log-dirs as the broker's log.dirs does, and run as root or its user.",
                 code="LOG_DIR_UNREADABLE",
             ) from error
+        except JournalError:  # an open file that is not locked leads nobody
+            self.release()
+            raise
         return True
 
     def release(self) -> None:

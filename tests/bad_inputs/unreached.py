@@ -51,6 +51,7 @@ UNREACHED = {
     "LEADER_LOST": (_RACE, "tests/unit/purge/test_journal_policies.py"),
     "LOG_DIR_OFFLINE": (_BROKER, "tests/unit/triage/test_answer.py"),
     "LOG_DIRS_UNKNOWN": (_BROKER, "tests/unit/orphans/test_sweep_places.py"),
+    "LOG_DIR_LEFT_OUT": (_BROKER, "tests/unit/orphans/test_removal_others.py"),
     "LOG_DIR_UNKNOWN": (_BROKER, "tests/unit/orphans/test_sweep_places.py"),
     "METRICS_INVALID": ("told in the snapshot, no error", "tests/unit/metrics/test_sources.py"),
     "METRICS_MISSING": ("told in the snapshot, no error", "tests/unit/metrics/test_sources.py"),

@@ -16,7 +16,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.findings import orphans_sweep
 from dashboard.cli.parser import Parser
 from dashboard.core.clock import parse_duration, utc_now
-from dashboard.core.errors import LogDirError, RefusedError, UsageError
+from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.offered import in_quotes
 from dashboard.core.words import parse_size
 from dashboard.people import people
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
             if args.confirm is None else f"on: {sentence}"
         )  # fmt: skip
         with _served(args) as show:
-            return _loop(args, removal, cluster, show)
+            return _loop(args, removal, cluster, show, every)
 
 
 def _options(args: argparse.Namespace, settings: Settings) -> Options:
@@ -151,6 +151,7 @@ def _removal(
 
     def admit() -> None:
         if options.apply:
+            _switched(args, _options(args, context.read_settings(args)), cluster)
             role = people.deciding_role(settings)
             people.require(settings, context.actor(settings), role, "remove orphans by a service")
 
@@ -174,27 +175,14 @@ def _said(
     args: argparse.Namespace, settings: Settings, cluster: ClusterStore, options: Options
 ) -> dict[str, Any]:
     """Who let it act on this broker, as the journal keeps it."""
+    from dashboard.orphans.removal_story import broker_of
+
     who = people.name_of(context.actor(settings))
     return {
-        "cluster_id": cluster.cluster_id, "broker_id": _broker_of(options), "who": who,
+        "cluster_id": cluster.cluster_id, "broker_id": broker_of(options)[1], "who": who,
         "typed": args.confirm, "from_where": socket.gethostname(),
         "log_dirs": list(options.log_dirs),
     }  # fmt: skip
-
-
-def _broker_of(options: Options) -> int:
-    """By its log dirs' own word. Raises LogDirError."""
-    from dashboard.orphans.sweep.sweep_places import open_log_dirs
-
-    with open_log_dirs(options.log_dirs) as log_dirs:
-        node = log_dirs[0].node_id
-        if node is None:
-            raise LogDirError(
-                f"{log_dirs[0].path} does not tell whose it is",
-                "Name what the broker's log.dirs says.",
-                code="LOG_DIR_UNREADABLE",
-            )
-        return node
 
 
 def _inventory(args: argparse.Namespace, options: Options) -> Callable[[], None]:
@@ -202,12 +190,13 @@ def _inventory(args: argparse.Namespace, options: Options) -> Callable[[], None]
     if args.inventory_out is None:
         return lambda: None
     from dashboard.cli.machine import inventory
+    from dashboard.orphans.removal_story import broker_of
 
     files.check_writable(args.inventory_out)
     inventory.refuse_inside(args.inventory_out, options.log_dirs)
 
     def taken() -> None:
-        inventory.scan_to(args.inventory_out, _broker_of(options), options.log_dirs)
+        inventory.scan_to(args.inventory_out, broker_of(options)[1], options.log_dirs)
 
     return taken
 
@@ -235,6 +224,7 @@ def _loop(
     removal: Removal,
     cluster: ClusterStore,
     show: Callable[[Round], None],
+    every: timedelta,
 ) -> int:
     from dashboard.orphans.removal import described
 
@@ -246,7 +236,8 @@ def _loop(
             if args.once:
                 return _ended(args, found, event, described(found, cluster.name))
             output.emit_line(event, described(found, cluster.name), as_json=args.json)
-            time.sleep(max(_SHORTEST_SECONDS, (found.next_at - utc_now()).total_seconds()))
+            left = min(every, found.next_at - utc_now())  # a clock set back meanwhile is no wait
+            time.sleep(max(_SHORTEST_SECONDS, left.total_seconds()))
     except KeyboardInterrupt:
         output.progress("orphans' service ended; the next one goes on from what the logs say")
         return _INTERRUPTED
@@ -262,7 +253,7 @@ def _ended(args: argparse.Namespace, found: Round, event: dict[str, Any], text: 
             code="NOT_LEADING",
         )
     output.emit(event, text, as_json=args.json)
-    return found.report.exit_code
+    return found.error.exit_code if found.error else found.report.exit_code
 
 
 @contextmanager

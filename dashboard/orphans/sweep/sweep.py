@@ -155,13 +155,13 @@ class _Sweep:
         time, are by a clock that nothing proves.
         """
         assert self._verdicts is not None and row.directory is not None
+        if self._options.put_back_stays and self._site.brought_back(row, log_dir):
+            raise Refusal(
+                "restored",
+                "somebody put it back: no service sets it aside again. If it may go after all, "
+                "sweep it by hand",
+            )
         for place, item in self._site.put_back(row.log_dir, row.directory):
-            if self._options.put_back_stays:
-                raise Refusal(
-                    "restored",
-                    "somebody put it back: no service sets it aside again. If it may go after all, "
-                    "sweep it by hand",
-                )
             at = put_back_at(self._site, place, item, cluster_tells=cluster_tells)
             if item.verdicts == self._sha256 or at >= unchanged_since(row, self._verdicts):
                 raise Refusal(

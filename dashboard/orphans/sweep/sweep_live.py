@@ -72,6 +72,21 @@ def prove_log_dirs(answer: LogDirsAnswer, log_dirs: Sequence[LogDir]) -> None:
             )
 
 
+def prove_all_named(answer: LogDirsAnswer, log_dirs: Sequence[LogDir]) -> None:
+    """No log dir that the broker can read is left out: what a service may do in a day, or at once,
+    is of the whole broker, not of each of two services. Raises RefusedError.
+    """
+    named = {found.path for found in log_dirs}
+    left_out = sorted(d.log_dir for d in answer.log_dirs if not d.error and d.log_dir not in named)
+    if left_out:
+        raise RefusedError(
+            f"the broker uses {', '.join(left_out)} too",
+            "Name all of its log.dirs: a service's limits are of the whole broker. One that failed "
+            "may be left out.",
+            code="LOG_DIR_LEFT_OUT",
+        )
+
+
 class Judged(Protocol):
     """What was judged to be an orphan: a row of the verdicts, or what lies in quarantine."""
 

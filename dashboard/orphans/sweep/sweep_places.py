@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,13 @@ class LogDir:
         # A broker that starts reads the whole log dir: what was asked before it does not hold.
         if (holder is not None, holder or 0) != (self.is_locked, self.broker.pid):
             raise Refusal("log-dir", f"the broker of {self.path} started or ended meanwhile")
+
+    def inode_of(self, directory: str | None) -> int | None:
+        """Of the folder of this name; None: nothing that can be looked at has it."""
+        with suppress(OSError):
+            if directory is not None:
+                return os.stat(directory, dir_fd=self.folder, follow_symlinks=False).st_ino
+        return None
 
     def names(self) -> list[str]:
         """The partition folders that lie in it now."""

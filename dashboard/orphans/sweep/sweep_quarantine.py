@@ -155,13 +155,13 @@ class Quarantine:
         self._drop_empty(item)
         return done
 
-    def acts(self, kind: str, broker_id: int, since: datetime) -> list[int]:
+    def acts(self, kind: str, whose: tuple[str, int], since: datetime) -> list[int]:
         """Bytes of disk of each folder of this broker that an act of this kind was done to since
         then; also at times that are still to come, by a clock that was ahead.
         """
         found = [self.items[e.body["item"]] for e in self._log.entries
                  if e.kind == kind and parse_time(e.at) > since]  # fmt: skip
-        return [item.allocated_bytes for item in found if item.broker_id == broker_id]
+        return [i.allocated_bytes for i in found if (i.cluster_id, i.broker_id) == whose]
 
     @contextmanager
     def _opened(self, item: Item) -> Iterator[int]:

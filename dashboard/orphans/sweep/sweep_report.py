@@ -109,6 +109,12 @@ class DayLimit:
         """Raises Refusal `day-limit`. `done` are the sizes of what was done within the day."""
         if len(done) < self.folders and sum(done) + more <= self.bytes:
             return
+        if more > self.bytes:
+            raise Refusal(
+                "day-limit",
+                f"it alone has {binary(more)}, a day {binary(self.bytes)}: sweep it by hand, or "
+                "raise --most-bytes",
+            )
         raise Refusal(
             "day-limit",
             f"{len(done)} folders with {binary(sum(done))} within 24 h, and {binary(more)} more: "

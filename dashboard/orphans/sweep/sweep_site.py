@@ -11,9 +11,16 @@ from pathlib import Path
 
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import LogDirsAnswer
+from dashboard.inventory.names import folder_of
 from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_items import Item, after, items, unsettled
-from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs, prove_log_dirs
+from dashboard.orphans.sweep.sweep_live import (
+    Cluster,
+    LiveCheck,
+    broker_log_dirs,
+    prove_all_named,
+    prove_log_dirs,
+)
 from dashboard.orphans.sweep.sweep_places import (
     SCRIPT_LOG,
     LogDir,
@@ -32,6 +39,7 @@ from dashboard.orphans.sweep.sweep_quarantine import (
     opened_quarantine,
 )
 from dashboard.orphans.sweep.sweep_report import DayLimit, Refusal
+from dashboard.orphans.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,8 @@ class Site:
             return
         since = self.now() - timedelta(days=1)
         there = [place.path for place in self._places() if os.path.lexists(place.path)]
-        done = [self.quarantine(path).acts(kind, self.broker_id, since) for path in there]
+        whose = (self.cluster_id, self.broker_id)
+        done = [self.quarantine(path).acts(kind, whose, since) for path in there]
         self.day.refuse_over([size for sizes in done for size in sizes], size)
 
     def aside(self) -> list[tuple[Path, Item]]:
@@ -128,6 +137,16 @@ class Site:
             for place, item in self._items()
             if (item.log_dir, item.directory, item.state) == (log_dir, directory, "restored")
         ]
+
+    def brought_back(self, row: Verdict, log_dir: LogDir) -> bool:
+        """Whether somebody put this folder back, after a sweep had set it aside: under its name,
+        under another (by inode, of that topic and partition), or as a copy (a name with a suffix
+        is given to one folder alone).
+        """
+        inode = log_dir.inode_of(row.directory)
+        whose = (self.cluster_id, self.broker_id)
+        mine = (i for _, i in self._items() if (i.cluster_id, i.broker_id) == whose)
+        return inode is not None and any(_is_brought_back(item, row, inode) for item in mine)
 
     def moved_by_script(self, log_dir: LogDir, directory: str) -> Path | None:
         """The script's log, where it tells that it set a folder of this log dir aside, which is
@@ -167,6 +186,17 @@ class Site:
     def _places(self) -> list[Place]:
         found = {p.path: p for p in self.places.values() if isinstance(p, Place)}
         return [found[path] for path in sorted(found)]
+
+
+def _is_brought_back(item: Item, row: Verdict, inode: int) -> bool:
+    if item.directory == row.directory:
+        folder = folder_of(item.directory)
+        if folder is not None and folder.kind != "live":
+            return item.state not in ("moving", "not moved", "put back")
+        if (item.log_dir, item.state) == (row.log_dir, "restored"):
+            return True
+    same = (item.inode, item.topic_id, item.partition) == (inode, row.topic_id, row.partition)
+    return same and item.state in ("restored", "lost")
 
 
 def peek(place: Place, now: Clock) -> dict[str, Item]:
@@ -210,6 +240,8 @@ def open_site(
         answer = broker_log_dirs(live, broker_id) if runs else None
         if answer is not None:
             prove_log_dirs(answer, log_dirs)
+            if options.day is not None:
+                prove_all_named(answer, log_dirs)
         if options.apply:
             for found in log_dirs:
                 lock(found.folder, found.path)

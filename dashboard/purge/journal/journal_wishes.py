@@ -56,13 +56,16 @@ class JournalWishes(JournalReads):
         (`orphans-on`), once: a service that starts again says the same.
         """
         with self.file.write() as db:
-            newest = self._newest(kind, broker_id=body["broker_id"])
+            whose = {key: body[key] for key in ("cluster_id", "broker_id")}
+            newest = self._newest(kind, **whose)
             if kind != "orphans-on" or newest != body:
                 append(db, None, kind, body, now)
 
-    def told_of_orphans(self, log: str, broker_id: int) -> Mapping[str, Any] | None:
+    def told_of_orphans(
+        self, log: str, cluster_id: str, broker_id: int
+    ) -> Mapping[str, Any] | None:
         """The newest entry of a broker about a log of sweeps; None: none that was not archived."""
-        return self._newest("orphans", log=log, broker_id=broker_id)
+        return self._newest("orphans", log=log, cluster_id=cluster_id, broker_id=broker_id)
 
     def tells_of_orphans_alone(self) -> bool:
         """Whether nothing else was journalled here: no approver looks at such a journal."""

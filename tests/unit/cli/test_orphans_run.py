@@ -24,8 +24,9 @@ from dashboard.cli.findings import orphans, orphans_run
 from dashboard.cli.main import main
 from dashboard.cli.parser import new_parser, parse
 from dashboard.core.clock import utc_now
+from dashboard.core.errors import LogDirError
 from dashboard.inventory.loading import load
-from dashboard.orphans.removal import Lead
+from dashboard.orphans.removal import FAILED, Lead, Removal, Round
 from dashboard.orphans.verdicts import Verdict
 from dashboard.purge.journal.journal import Journal
 from dashboard.store.snapshots import ClusterStore, Store
@@ -33,8 +34,8 @@ from dashboard.store.tables import FINDING_TABLES
 from tests.unit.orphans.sweep_host import Host
 
 SENTENCE = (
-    "remove orphans of prod, at most 20 folders and 100.0 GiB a day, 5 % of a broker at once, "
-    "deleted after 24 h"
+    "remove orphans of prod, at most 20 folders and 100.0 GiB a day of each broker, 5 % of it at "
+    "once, deleted after 24 h"
 )
 DOCS = Path(__file__).parents[3] / "docs" / "orphans-service.md"
 
@@ -111,7 +112,8 @@ def test_its_limits_stand_in_its_sentence(
     monkeypatch.setenv("LOWWATER_SETTINGS", str(settings))
     flags = ("--most-folders", "3", "--most-bytes", "500MiB", "--quarantine", "7d")
     _, _, err = call(host, capsys, *flags)
-    assert "at most 3 folders and 500.0 MiB a day, 10 % of a broker at once, deleted after" in err
+    limits = "at most 3 folders and 500.0 MiB a day of each broker, 10 % of it at once, deleted"
+    assert limits in err
     for bad in (("--most-folders", "0"), ("--most-bytes", "lots"), ("--every", "0s"),
                 ("--quarantine", "1m"), ("--verdicts", "v.json"), ("--apply",)):  # fmt: skip
         code, answer, _ = call(host, capsys, *bad)
@@ -164,6 +166,48 @@ def test_it_loops_shows_its_metrics_and_ends_at_a_signal(
     assert "goes on from what the logs say" in capsys.readouterr().err
     assert 'lowwater_orphan_acts_folders_total{act="moved",broker_id="1"} 1.0' in texts[0]
     assert Lead((str(host.log_dir),)).take(), "it let go of its lock"
+
+
+def test_settings_that_change_while_it_runs_are_no_longer_what_was_confirmed(
+    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "lowwater.toml"
+    settings.write_text("orphan_most_share = 0.05\n")
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(settings))
+    analyzed(tmp_path / "data", host)
+    rounds = iter(("stricter", "end"))
+
+    def sleep(_seconds: float) -> None:
+        if next(rounds) == "end":
+            raise KeyboardInterrupt
+        settings.write_text("orphan_most_share = 0.01\n")
+        analyzed(tmp_path / "data", host, host.row())
+
+    monkeypatch.setattr(orphans_run, "time", SimpleNamespace(sleep=sleep))
+    line = ["orphans", "run", "--log-dirs", str(host.log_dir), "--json", "--confirm", SENTENCE]
+    assert main([*line, "--data", str(tmp_path / "data")]) == 130
+    before, after = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (before["state"], after["state"]) == ("on", "failed")
+    assert after["error"]["code"] == "CONFIRMATION_MISMATCH"
+    assert host.stray.exists()
+
+
+def test_a_clock_that_is_set_back_amid_a_round_is_not_waited_for(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = host.now + timedelta(days=365)
+    failed = Round(ahead, FAILED, ahead + timedelta(minutes=1), error=LogDirError("away", "Look."))
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Removal, "turn", lambda _self: failed)
+    monkeypatch.setattr(orphans_run, "time", SimpleNamespace(sleep=sleep))
+    line = ["orphans", "run", "--log-dirs", str(host.log_dir), "--data", str(tmp_path / "data")]
+    assert main([*line, "--every", "5m"]) == 130
+    assert slept == [300]
 
 
 # The samples.
@@ -219,4 +263,8 @@ def test_the_daemon_set_names_real_flags_and_sees_the_brokers_processes() -> Non
     mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
     assert mounts.keys() == {v["name"] for v in spec["volumes"]}
     assert any(args.log_dirs.startswith(f"{path}/") for path in mounts.values()), "not the mount"
+    env = {e["name"]: e.get("value", "") for e in container["env"]}
+    folders = [m["mountPath"] for m in container["volumeMounts"] if "subPath" not in m]
+    seen = str(Path(env["LOWWATER_SETTINGS"]).parent) in folders
+    assert seen, "read_only is switched on there, and seen while it runs"
     assert container["ports"][0]["containerPort"] == args.port

@@ -78,7 +78,7 @@ class Scene:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
     def story(self) -> Story:
-        (found,) = read_stories(Options((str(self.host.log_dir),)), 1)
+        (found,) = read_stories(Options((str(self.host.log_dir),)))
         return found
 
     def lost(self) -> list[str]:

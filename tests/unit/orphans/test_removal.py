@@ -19,7 +19,7 @@ from dashboard.exporter import own
 from dashboard.exporter.removal import removal_families
 from dashboard.orphans.removal import FAILED, OFF, ON, STANDBY, Lead, Removal, Round, described
 from dashboard.orphans.removal_story import read_stories, tell, untold
-from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome, Report
+from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.purge.journal.journal import Journal
@@ -277,13 +277,12 @@ def test_its_metrics_are_those_of_the_logs(host: Host) -> None:
 
 def test_each_broker_of_a_shared_log_tells_its_own_folders(host: Host, tmp_path: Path) -> None:
     service(host).turn()
-    (mine,) = read_stories(Options((str(host.log_dir),)), 1)
+    (mine,) = read_stories(Options((str(host.log_dir),)))
     theirs = replace(mine, broker_id=2)
     with closing(Journal(tmp_path / "journal.sqlite")) as journal:
         for broker in (2, 1):
-            report = Report("C", broker, True, ())
             for _ in range(2):
-                tell(journal, report, [mine if broker == 1 else theirs], lambda: host.now)
+                tell(journal, [mine if broker == 1 else theirs], lambda: host.now)
         told = {entry.body["broker_id"]: entry.body["acts"] for entry in journal.entries()}
         assert len(journal.entries()) == 2
     assert (told[2], told[1][0][0]) == ([], "moved")
@@ -313,7 +312,7 @@ def test_what_was_done_before_a_kill_is_told_to_the_chain_by_the_next(
     service(host, journal=journal).turn()
     (entry,) = journal.entries()
     assert [act[0] for act in entry.body["acts"]] == ["moved"]
-    (story,) = read_stories(Options((str(host.log_dir),)), 1)
+    (story,) = read_stories(Options((str(host.log_dir),)))
     assert untold(story, entry.body) is None
     cut = replace(story, entries=story.entries[:1])
     retold = untold(cut, entry.body)
