@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ import streamlit as st
 
 from dashboard.core.words import days_ahead
 from dashboard.estimate.expiring import SWING
+from dashboard.store.finding_rows import GrowthRow
 from dashboard.ui.components import grid, markup, states
 from dashboard.ui.growth import advice, choice
 from dashboard.ui.growth.choice import known_of
@@ -70,7 +70,7 @@ def soonest_first(found: Sequence[Outcome]) -> list[Outcome]:
 
     def order(outcome: Outcome) -> tuple[float, float, int, str]:
         disk = outcome.disk
-        days = disk.growth["days_to_full"] if disk.growth else None
+        days = disk.growth.days_to_full if disk.growth else None
         share = _share(disk.used_bytes, disk.total_bytes)
         return (
             math.inf if days is None else days,
@@ -86,12 +86,12 @@ def sentence_html(found: Sequence[Outcome], asked: Scenario) -> str:
     """When the first disk is full today, and when it, or another, would be."""
     first = soonest_first(found)[0]
     growth = first.disk.growth
-    if growth is None or growth["used_bytes_per_hour"] is None:
+    if growth is None or growth.used_bytes_per_hour is None:
         return "When a disk is full is not known yet: it takes 3 snapshots over 10 minutes."
     name = _name(first)
     said = f"<strong>{markup.text(name[0].upper() + name[1:])}</strong> is first: "
     said += f"<b>{markup.text(days_to_full.said(growth))}</b>."
-    if growth["days_to_full"] is None:
+    if growth.days_to_full is None:
         said = "<strong>No disk fills up</strong> at the pace of the last 12 to 24 hours."
     if not asked.asks:
         return said
@@ -184,16 +184,16 @@ def _sizes(low: float | None, high: float | None) -> str:
     return "" if low == high else f"{formats.size(low)} to {formats.size(high)}"
 
 
-def _likely(growth: Mapping[str, Any] | None) -> str:
-    if growth is None or growth["used_bytes_per_hour"] is None:
+def _likely(growth: GrowthRow | None) -> str:
+    if growth is None or growth.used_bytes_per_hour is None:
         return formats.UNKNOWN
     return days_to_full.likely(growth).removeprefix("full in ")
 
 
-def _between(growth: Mapping[str, Any] | None) -> str:
+def _between(growth: GrowthRow | None) -> str:
     if growth is None:
         return ""
-    return days_to_full.between(growth["days_to_full_low"], growth["days_to_full_high"])
+    return days_to_full.between(growth.days_to_full_low, growth.days_to_full_high)
 
 
 def _in(days: float | None) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.arrow import records
 from dashboard.settings.price import Price
+from dashboard.store.finding_rows import Blocker, GrowthRow
 from dashboard.topics.retention_fit import SHORTER, span
 from dashboard.ui import lags, over_time, reclaimable
 from dashboard.ui.components import markup, states
@@ -27,6 +28,7 @@ from dashboard.views.colours import HELD, RECLAIMABLE
 from dashboard.views.topic_rows import TopicRow
 
 _RUNS = 5
+_PLACE = [("broker_id", "ascending"), ("log_dir", "ascending")]
 _OWN = "DYNAMIC_TOPIC_CONFIG"
 _LOOKED_AT = 200  # runs of the cluster: older ones stand on Audit
 
@@ -73,7 +75,7 @@ def sentence(row: TopicRow, price: Price | None = None) -> str:
     )
 
 
-def show_answers(screen: Screen, row: TopicRow, blockers: Sequence[Mapping[str, Any]]) -> None:
+def show_answers(screen: Screen, row: TopicRow, blockers: Sequence[Blocker]) -> None:
     """Each answer with its bytes; nothing here changes the cluster."""
     st.html('<div class="lw"><h2>What can be done</h2></div>')
     if row.free_partitions and row.free_bytes:
@@ -97,15 +99,15 @@ def waiting(row: TopicRow) -> str:
     return said
 
 
-def waive(row: TopicRow, blockers: Sequence[Mapping[str, Any]]) -> None:
+def waive(row: TopicRow, blockers: Sequence[Blocker]) -> None:
     """The groups whose waiver would free something, each with a plan."""
-    freeing = [b for b in blockers if b["bytes_freed_if_waived"]]
+    freeing = [b for b in blockers if b.bytes_freed_if_waived]
     if not freeing:
         _say("Waive: no group alone keeps anything here that would leave at once.")
     if freeing:
         _say("Waive: a group that shall not count loses what it has not read here; with a reason.")
     for blocker in freeing:
-        group, size = blocker["group_id"], formats.size(blocker["bytes_freed_if_waived"])
+        group, size = blocker.group_id, formats.size(blocker.bytes_freed_if_waived)
         label = f"Waive {plain(group)}: {size} at once"
         if st.button(label, key=f"waive {group}"):
             routes.plan_purge([row.topic], [group])
@@ -165,20 +167,19 @@ def _sum(sizes: Sequence[float | None]) -> float | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def blockers_of(screen: Screen, topic: str) -> list[Mapping[str, Any]]:
+def blockers_of(screen: Screen, topic: str) -> list[Blocker]:
     """The findings' rows of its groups, those that hold back most first."""
     table = findings_of(screen).table("blockers")
-    rows = table.filter(pc.equal(table["topic"], topic)).to_pylist()
-    return sorted(rows, key=lambda r: (-(r["bytes_held_alone"] or 0), r["group_id"]))
+    rows = records(table.filter(pc.equal(table["topic"], topic)), Blocker)
+    return sorted(rows, key=lambda row: (-(row.bytes_held_alone or 0), row.group_id))
 
 
-def show_groups(blockers: Sequence[Mapping[str, Any]]) -> None:
+def show_groups(blockers: Sequence[Blocker]) -> None:
     """Its groups, each a link to its own page."""
     st.html('<div class="lw"><h2>Groups</h2></div>')
     for row in blockers:
-        held = f" holds back {formats.size(row['bytes_held_alone'])}"
-        label = f"**{markup.plain(row['group_id'])}**{held if row['bytes_held_alone'] else ''}"
-        routes.link("group", label, name=row["group_id"])
+        held = f" holds back {formats.size(row.bytes_held_alone)}" if row.bytes_held_alone else ""
+        routes.link("group", f"**{markup.plain(row.group_id)}**{held}", name=row.group_id)
     if not blockers:
         st.caption("No group has committed an offset here.")
 
@@ -186,16 +187,16 @@ def show_groups(blockers: Sequence[Mapping[str, Any]]) -> None:
 def places_html(screen: Screen, topic: str) -> str:
     """The log dirs that it lies in: its growth there, and when that disk is full."""
     growth = findings_of(screen).table("growth")
-    disks = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
-    here = growth.filter(pc.fill_null(pc.equal(growth["topic"], topic), False)).to_pylist()
+    disks = days_to_full.of_disks(growth)
+    here = growth.filter(pc.fill_null(pc.equal(growth["topic"], topic), False))
     rows = [
         (
-            f"broker {row['broker_id']} · {text(row['log_dir'])}",
-            _rate(row["growth_per_hour"]),
-            text(days_to_full.said(disks.get((row["broker_id"], row["log_dir"])))),
+            f"broker {row.broker_id} · {text(row.log_dir)}",
+            _rate(row.growth_per_hour),
+            text(days_to_full.said(disks.get((row.broker_id, row.log_dir)))),
         )
-        for row in sorted(here, key=lambda r: (r["broker_id"] or 0, r["log_dir"] or ""))
-        if row["log_dir"] is not None
+        for row in records(here.sort_by(_PLACE), GrowthRow)
+        if row.log_dir is not None
     ]
     if not rows:
         return ""
@@ -211,20 +212,21 @@ def configs_html(screen: Screen, topic: str) -> str:
     """Its settings as the snapshot has them: its own, and folded those that the brokers give it."""
     table = screen.snapshot.table("configs")
     of = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
-    found = table.filter(of).sort_by("key").to_pylist()
-    own = [row for row in found if row["source"] == _OWN]
-    rest = [row for row in found if row["source"] != _OWN]
-    if not found:
+    found = table.filter(of).sort_by("key")
+    is_own = pc.fill_null(pc.equal(found["source"], _OWN), False)
+    own, rest = found.filter(is_own), found.filter(pc.invert(is_own))
+    if not found.num_rows:
         return ""
-    shown = _configs(own) if own else "<p>None of its own.</p>"
-    if rest:
-        count = formats.plural(len(rest), "setting")
+    shown = _configs(own) if own.num_rows else "<p>None of its own.</p>"
+    if rest.num_rows:
+        count = formats.plural(rest.num_rows, "setting")
         shown += f"<details><summary>{count} of the brokers</summary>{_configs(rest)}</details>"
     return f'<div class="lw"><h2>Settings</h2>{shown}</div>'
 
 
-def _configs(found: Sequence[Mapping[str, Any]]) -> str:
-    rows = ((text(r["key"]), text(r["value"]), text(r["source"] or "")) for r in found)
+def _configs(found: pa.Table) -> str:
+    columns = (found[name].to_pylist() for name in ("key", "value", "source"))
+    rows = ((text(k), text(v), text(source or "")) for k, v, source in zip(*columns, strict=True))
     return markup.table(("Setting", "Value", "Source"), rows)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.core.arrow import records
 from dashboard.estimate.expiring import kept
 from dashboard.store.tables import FINDING_TABLES
 from dashboard.topics.retention_fit import SHORTER, RetentionFit
@@ -22,6 +22,37 @@ _SIDES = ("soonest", "likely", "latest")  # what most stays, and so least is fre
 _SCHEMA = pa.schema(
     [f for f in FINDING_TABLES["retention_fit"].schema if f.name not in ("snapshot_id", "taken_at")]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lag:
+    """What is known of how far behind a topic's readers were; a row of the sums."""
+
+    topic: str
+    partitions: int
+    unknown: int
+    since: datetime | None
+    groups_since: datetime | None
+    lag_low_ms: int | None
+    lag_high_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    topic: str
+    topic_id: str | None
+    owner: str | None
+    retention_ms: int | None
+    replay_window_ms: int | None
+    segment_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    topic: str
+    bytes_in_per_hour: int | None
+    replicas: int | None
+    window_seconds: int | None
 
 
 def retention_fit(
@@ -41,27 +72,40 @@ def retention_fit(
     found = sums["reader_lags"]
     # Mostly few topics are declared, and a row of each other one would be made for nothing.
     judged_ones = pc.field("topic").isin(found["topic"].unique())
-    lags = found.filter(found["guard"].is_null()).to_pylist()
+    lags = records(found.filter(found["guard"].is_null()), _Lag)
     guards: dict[str, list[str]] = {}
     for row in found.filter(found["guard"].is_valid()).to_pylist():
         guards.setdefault(row["topic"], []).append(row["guard"])
-    named = _by_topic(topics.filter(judged_ones))
+    named = {topic.topic: topic for topic in records(topics.filter(judged_ones), _Topic)}
     gone = _gone(sums["held"].filter(judged_ones), taken_at)
-    sizes = _by_topic(sums["last_writes"].filter(judged_ones))
-    rates = _by_topic(growth.filter(judged_ones & pc.field("broker_id").is_null()))
+    sizes = {
+        row["topic"]: None if row["unmeasured"] else row["size_bytes"]
+        for row in sums["last_writes"].filter(judged_ones).to_pylist()
+    }
+    whole = growth.filter(judged_ones & pc.field("broker_id").is_null())
+    rates = {rate.topic: rate for rate in records(whole, _Rate)}
     rows = []
-    for lag in sorted(lags, key=lambda row: str(row["topic"])):
-        topic = named[lag["topic"]]
-        held = sizes[lag["topic"]]
+    for lag in sorted(lags, key=lambda lag: lag.topic):
+        topic, known = named[lag.topic], not lag.unknown
         row = RetentionFit(
-            **_known(lag, topic),
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            owner=topic.owner,
+            retention_ms=topic.retention_ms,
+            replay_window_ms=topic.replay_window_ms,
+            partitions=lag.partitions,
+            unknown_partitions=lag.unknown,
+            lag_since=lag.since if known else None,
+            groups_since=lag.groups_since if known else None,
+            lag_low_ms=lag.lag_low_ms,
+            lag_high_ms=lag.lag_high_ms if known else None,
             taken_at=taken_at,
             margin=margin,
-            guards=sorted(guards.get(lag["topic"], ())),
-            gone_groups=sorted(gone.get(lag["topic"], ())),
-            size_bytes=None if held["unmeasured"] else held["size_bytes"],
+            guards=sorted(guards.get(lag.topic, ())),
+            gone_groups=sorted(gone.get(lag.topic, ())),
+            size_bytes=sizes[lag.topic],
         ).judged()
-        rows.append({**asdict(row), **_freed(row, topic, rates.get(lag["topic"]))})
+        rows.append({**asdict(row), **_freed(row, topic, rates.get(lag.topic))})
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 
@@ -74,37 +118,17 @@ def _gone(held: pa.Table, taken_at: datetime) -> dict[str, set[str]]:
     return found
 
 
-def _by_topic(table: pa.Table) -> dict[str, dict[str, Any]]:
-    return {row["topic"]: row for row in table.to_pylist()}
-
-
-def _known(lag: Mapping[str, Any], topic: Mapping[str, Any]) -> dict[str, Any]:
-    known = not lag["unknown"]
-    return {
-        **{name: topic[name] for name in ("topic", "topic_id", "owner", "retention_ms")},
-        "replay_window_ms": topic["replay_window_ms"],
-        "partitions": lag["partitions"],
-        "unknown_partitions": lag["unknown"],
-        "lag_since": lag["since"] if known else None,
-        "groups_since": lag["groups_since"] if known else None,
-        "lag_low_ms": lag["lag_low_ms"],
-        "lag_high_ms": lag["lag_high_ms"] if known else None,
-    }
-
-
-def _freed(
-    row: RetentionFit, topic: Mapping[str, Any], rate: Mapping[str, Any] | None
-) -> dict[str, int | None]:
+def _freed(row: RetentionFit, topic: _Topic, rate: _Rate | None) -> dict[str, int | None]:
     """Bytes that leave under the shorter retention, on all replicas."""
-    come = None if rate is None else rate["bytes_in_per_hour"]
+    come = None if rate is None else rate.bytes_in_per_hour
     size = row.size_bytes
     fits = row.fits_ms if row.verdict == SHORTER else None
-    if fits is None or rate is None or come is None or size is None:
+    if fits is None or rate is None or come is None or size is None or rate.window_seconds is None:
         return dict.fromkeys(_FREED)
-    segment = min(size, topic["segment_bytes"] * rate["replicas"])
+    segment = min(size, topic.segment_bytes * (rate.replicas or 0))
     stays = kept(
         np.array([max(come, 0.0)]),
-        np.array([rate["window_seconds"] / 3600]),
+        np.array([rate.window_seconds / 3600]),
         fits / _HOUR,
         np.array([float(segment)]),
     )

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.core.arrow import records
 from dashboard.store.tables import FINDING_TABLES
 
 _Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A row of `counts`."""
+
+    table: str
+    broker_id: int | None
+    rows: int | None = None
+    expected: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A broker that was asked for its own metrics, as the manifest has it."""
+
+    broker_id: int
+    answered: bool
+    error: str | None
+    missing: Sequence[str] = ()
 
 
 # Every broker has these beans; FetcherLagMetrics only those that follow a leader.
@@ -86,14 +109,14 @@ def quality(found: pa.Table, read: Mapping[str, pa.Table], incomplete: Sequence[
     the list.
     """
     brokers = {row["broker_id"]: row["error"] for row in read["brokers"].to_pylist()}
-    told = {(row["table"], row["broker_id"]): row for row in found.to_pylist()}
-    groups = summed(_all("groups", read["groups"])).to_pylist()[0]
+    told = {(row.table, row.broker_id): row for row in records(found, _Counted)}
+    (groups,) = records(summed(_all("groups", read["groups"])), _Counted)
     rows = [
         *_of_replicas(told, brokers),
         *_of_log_dirs(read["log_dirs"], brokers),
-        _whole("partitions", told["partitions", None]),
-        _whole("group_offsets", told["group_offsets", None]),
-        _whole("groups", groups, "; ".join(incomplete) or None),
+        _whole(told["partitions", None]),
+        _whole(told["group_offsets", None]),
+        _whole(groups, "; ".join(incomplete) or None),
     ]
     spec = FINDING_TABLES["quality"]
     return pa.Table.from_pylist(rows, schema=spec.schema).drop_columns(["snapshot_id", "taken_at"])
@@ -109,17 +132,16 @@ def with_left_out(found: pa.Table, left_out: Mapping[str, str]) -> pa.Table:
 
 
 def _of_replicas(
-    told: Mapping[tuple[str, int | None], _Row], brokers: Mapping[int, str | None]
+    told: Mapping[tuple[str, int | None], _Counted], brokers: Mapping[int, str | None]
 ) -> Iterator[_Row]:
     # A broker that nothing assigns to, and that does not say who it is, is none of the cluster's.
     assigned = {broker for (table, broker), row in told.items() if broker is not None
-                and table == "replicas" and row["expected"]}  # fmt: skip
+                and table == "replicas" and row.expected}  # fmt: skip
     for broker_id in sorted({*brokers, *assigned}):
         for table, _ in _OF_REPLICAS:
-            found = told.get((table, broker_id), {})
-            why = brokers.get(broker_id) or found.get("error")
-            rows, expected = found.get("rows") or 0, found.get("expected") or 0
-            yield _row(table, broker_id, rows, expected, why)
+            found = told.get((table, broker_id), _Counted(table, broker_id))
+            why = brokers.get(broker_id) or found.error
+            yield _row(table, broker_id, found.rows or 0, found.expected or 0, why)
 
 
 def _of_log_dirs(log_dirs: pa.Table, brokers: Mapping[int, str | None]) -> Iterator[_Row]:
@@ -131,21 +153,23 @@ def _of_log_dirs(log_dirs: pa.Table, brokers: Mapping[int, str | None]) -> Itera
         yield _row("log_dirs", broker_id, total - found["error_count"], total, why)
 
 
-def with_metrics(quality: pa.Table, metrics: Sequence[Mapping[str, Any]]) -> pa.Table:
+def with_metrics(quality: pa.Table, metrics: Sequence[object]) -> pa.Table:
     """The table with a row of `broker_metrics` for each broker that was asked for its own metrics.
 
     `metrics` is the snapshot manifest's: `broker_id`, `answered`, `error`, `missing` (beans).
     """
-    rows = pa.Table.from_pylist(list(_of_metrics(metrics)), schema=quality.schema)
+    import msgspec  # what runs beside Spark's tasks does without
+
+    asked = msgspec.convert(metrics, list[_Asked])
+    rows = pa.Table.from_pylist(list(_of_metrics(asked)), schema=quality.schema)
     return pa.concat_tables([quality, rows])
 
 
-def _of_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[_Row]:
-    for broker in metrics:
-        missing = list(broker.get("missing", ()))
-        rows = _BEANS - len(missing) if broker["answered"] else 0
-        why = broker["error"] or f"not in its metrics: {', '.join(missing)}"
-        yield _row("broker_metrics", broker["broker_id"], rows, _BEANS, why)
+def _of_metrics(asked: Sequence[_Asked]) -> Iterator[_Row]:
+    for broker in asked:
+        rows = _BEANS - len(broker.missing) if broker.answered else 0
+        why = broker.error or f"not in its metrics: {', '.join(broker.missing)}"
+        yield _row("broker_metrics", broker.broker_id, rows, _BEANS, why)
 
 
 def _by_broker(rows: pa.Table, *counted: str) -> dict[int, _Row]:
@@ -168,13 +192,13 @@ def _row(table: str, broker_id: int | None, rows: int, expected: int, why: str |
     }
 
 
-def _whole(table: str, found: Mapping[str, Any], doubt: str | None = None) -> _Row:
-    complete = found["rows"] == found["expected"]
+def _whole(found: _Counted, doubt: str | None = None) -> _Row:
+    complete = found.rows == found.expected
     return {
-        "table": table,
+        "table": found.table,
         "broker_id": None,
-        "rows": found["rows"],
-        "expected_rows": found["expected"],
+        "rows": found.rows,
+        "expected_rows": found.expected,
         "complete": complete and doubt is None,
-        "reason": doubt or found["error"],
+        "reason": doubt or found.error,
     }

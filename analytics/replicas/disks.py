@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.core.arrow import column, field, unfolded
+from dashboard.core.arrow import column, field, records, unfolded
+from dashboard.domain.model import LogDir
 from dashboard.store.tables import FINDING_TABLES
 
 _LOG_DIR = ["broker_id", "log_dir"]
 _Key = tuple[int, str]
 _TOLD_APART = ("committed_at_once", "held_bytes", "guarded_bytes")
 _SUMS = ("size_bytes", "future_bytes", *_TOLD_APART)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """A row of `sums`; its log dir is not known where no log dir of the broker is."""
+
+    broker_id: int
+    log_dir: str | None
+    size_bytes: int | None = None
+    future_bytes: int | None = None
+    committed_at_once: int | None = None
+    held_bytes: int | None = None
+    guarded_bytes: int | None = None
+
+
 # These bytes are consumed by every known group; whether others read them is shown beside it.
 _ONLY_UNDECLARED = pa.array(["readers-undeclared"])
 
@@ -70,14 +86,15 @@ def disks(
     show. It is `inferred`; where it is negative (read at different moments) it is 0, `measured`
     is false and `error` says by how much; without DescribeLogDirs v4 it is null.
     """
-    by_dir = {(row["broker_id"], row["log_dir"]): row for row in found.to_pylist()}
+    by_dir = {(row.broker_id, row.log_dir): row for row in records(found, _Sums)}
     rows = []
-    for log_dir in log_dirs.to_pylist():
-        key = (log_dir["broker_id"], log_dir["log_dir"])
-        parts = _inventoried(stock.get(key, {}), scans.get(key))
-        if log_dir["error"] is None or key in by_dir:
-            parts |= _of_replicas(by_dir.get(key, {}), stock.get(key, {}))
-        rows.append(_row(log_dir, parts))
+    for log_dir in records(log_dirs, LogDir):
+        key = (log_dir.broker_id, log_dir.log_dir)
+        here, scanned_at = stock.get(key, {}), scans.get(key)
+        parts = _inventoried(here, scanned=scanned_at is not None)
+        if log_dir.error is None or key in by_dir:
+            parts |= _of_replicas(by_dir.get(key, _Sums(*key)), here)
+        rows.append(_row(log_dir, parts) | {"inventory_at": scanned_at})
     return pa.Table.from_pylist(rows, schema=FINDING_TABLES["disks"].schema).drop_columns(_STAMP)
 
 
@@ -86,37 +103,33 @@ _OF_LIVE = "guarded_bytes"
 _INVENTORIED = ("stray_bytes", "orphan_bytes", "delete_bytes", "index_bytes")
 
 
-def _inventoried(here: Mapping[str, int], scanned_at: datetime | None) -> dict[str, Any]:
+def _inventoried(here: Mapping[str, int], *, scanned: bool) -> dict[str, int]:
     """What an inventory shows; without one, the orphans that DescribeLogDirs lists."""
-    if scanned_at is not None:
-        return {name: here.get(name, 0) for name in _INVENTORIED} | {"inventory_at": scanned_at}
+    if scanned:
+        return {name: here.get(name, 0) for name in _INVENTORIED}
     return {"orphan_bytes": here["orphan_bytes"]} if here.get("orphan_bytes") else {}
 
 
-def _of_replicas(found: Mapping[str, Any], here: Mapping[str, int]) -> dict[str, int]:
+def _of_replicas(found: _Sums, here: Mapping[str, int]) -> dict[str, int]:
     """A log dir that answered and lists no replica holds 0 bytes of them; one that did not answer
     holds an unknown amount. Orphans that DescribeLogDirs lists do not count as live.
     """
-    size, copies, reclaimable, held, guarded = (found.get(name) or 0 for name in _SUMS)
-    copies -= here.get("listed_future_bytes", 0)
-    size -= here.get("listed_bytes", 0)
+    reclaimable, held = found.committed_at_once or 0, found.held_bytes or 0
+    copies = (found.future_bytes or 0) - here.get("listed_future_bytes", 0)
+    size = (found.size_bytes or 0) - here.get("listed_bytes", 0)
     live = size - copies - reclaimable - held
     return {"reclaimable_bytes": reclaimable, "held_bytes": held, "future_bytes": copies,
-            "live_bytes": live, _OF_LIVE: guarded}  # fmt: skip
+            "live_bytes": live, _OF_LIVE: found.guarded_bytes or 0}  # fmt: skip
 
 
-def _row(log_dir: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
-    row = {name: log_dir[name] for name in (*_LOG_DIR, "total_bytes", "usable_bytes", "error")}
-    row |= {**parts, "measured": False, "inferred": []}
-    if "live_bytes" in parts and None not in (log_dir["total_bytes"], log_dir["usable_bytes"]):
-        known = sum(
-            size or 0
-            for name, size in parts.items()
-            if name.endswith("_bytes") and name != _OF_LIVE
-        )
-        rest = log_dir["total_bytes"] - log_dir["usable_bytes"] - known
+def _row(log_dir: LogDir, parts: Mapping[str, int]) -> dict[str, object]:
+    row = {**asdict(log_dir), **parts, "measured": False, "inferred": []}
+    total, usable = log_dir.total_bytes, log_dir.usable_bytes
+    if "live_bytes" in parts and total is not None and usable is not None:
+        known = sum(size for name, size in parts.items() if name != _OF_LIVE)
+        rest = total - usable - known
         row |= {"unexplained_bytes": max(rest, 0), "measured": rest >= 0,
                 "inferred": ["unexplained"]}  # fmt: skip
-        if rest < 0 and log_dir["error"] is None:
+        if rest < 0 and log_dir.error is None:
             row["error"] = f"replicas add up to {-rest} bytes more than the disk's used bytes"
     return row

@@ -14,7 +14,7 @@ from typing import Any
 from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
-from dashboard.collect.collected_tables import Answers, build_tables, rows_of, to_arrow
+from dashboard.collect.collected_tables import Answers, build_tables, to_arrow
 from dashboard.collect.epochs import Asked, doubtful_topics, epoch_ends, later_ends
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError, OtherClusterError, StoreError
@@ -149,7 +149,7 @@ def _collect(
     progress("writing the snapshot")
     tables = build_tables(answers)
     segments = sum(inventory.tables["segments"].num_rows for inventory in inventories)
-    buckets = count_for(rows_of(tables["replicas"]), segments)
+    buckets = count_for(tables["replicas"].num_rows, segments)
     writer = cluster.begin("snapshots", taken_at, buckets)
     try:
         found = {n: to_arrow(n, table, writer.id, taken_at) for n, table in tables.items()}

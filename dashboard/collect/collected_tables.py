@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -66,73 +67,73 @@ class Numbers:
         self.of = {name: number for number, name in enumerate(self.names)}
 
 
-def build_tables(answers: Answers) -> dict[str, dict[str, Any] | pa.Table]:
-    """Table name -> its columns, or the sorted table, without snapshot_id and taken_at."""
+def build_tables(answers: Answers) -> dict[str, pa.Table]:
+    """Table name -> the sorted table, without snapshot_id and taken_at."""
     numbers = Numbers(answers)
     ids = [t.topic_id if (t := answers.topics.get(n)) else None for n in numbers.names]
-    tables: dict[str, dict[str, Any] | pa.Table] = {
+    listed, cut = answers.groups.offsets, answers.epoch_ends
+    tables = {
         "brokers": brokers(answers.brokers),
-        "configs": columns(answers.configs, "scope", "name", "key", "value", "source"),
+        "configs": table_of(
+            "configs", **columns(answers.configs, "scope", "name", "key", "value", "source")
+        ),
         "topics": topics(answers.topics, numbers),
         "partitions": partitions(answers, numbers),
-        "reassignments": {
-            "topic_no": [numbers.of[r.topic] for r in answers.reassignments],
+        "reassignments": table_of(
+            "reassignments",
+            topic_no=[numbers.of[r.topic] for r in answers.reassignments],
             **columns(answers.reassignments, "partition", "adding", "removing"),
-        },
+        ),
         "replicas": replicas(answers.placement, answers.replicas, answers.sizes, numbers.of, ids),
-        "log_dirs": columns(
-            answers.sizes.log_dirs,
-            "broker_id",
-            "log_dir",
-            "total_bytes",
-            "usable_bytes",
-            "error",
+        "log_dirs": table_of(
+            "log_dirs",
+            **columns(
+                answers.sizes.log_dirs,
+                *("broker_id", "log_dir", "total_bytes", "usable_bytes", "error"),
+            ),
         ),
         "groups": groups(answers.groups),
-        "group_offsets": {
-            "topic_no": [numbers.of[o.topic] for o in answers.groups.offsets],
+        "group_offsets": table_of(
+            "group_offsets",
+            topic_no=[numbers.of[o.topic] for o in listed],
             **columns(
-                answers.groups.offsets,
-                *("group_id", "partition", "committed_offset", "error", "leader_epoch"),
+                listed, *("group_id", "partition", "committed_offset", "error", "leader_epoch")
             ),
-        },
+        ),
     }
-    if answers.epoch_ends:
-        cut = answers.epoch_ends
-        tables["epoch_ends"] = {
-            "topic_no": [numbers.of[row.topic] for row in cut],
+    if cut:
+        tables["epoch_ends"] = table_of(
+            "epoch_ends",
+            topic_no=[numbers.of[row.topic] for row in cut],
             **columns(
                 cut,
                 *("partition", "leader_epoch", "known_offset"),
                 *("end_offset", "of_this_log", "floor_epoch"),
             ),
-        }
+        )
     if answers.metrics is not None:
-        samples = answers.metrics.samples
-        tables["broker_metrics"] = columns(samples, "broker_id", "name", "labels", "value")
+        samples = columns(answers.metrics.samples, "broker_id", "name", "labels", "value")
+        tables["broker_metrics"] = table_of("broker_metrics", **samples)
     return tables
 
 
-def to_arrow(
-    name: str, table: Mapping[str, Any] | pa.Table, snapshot_id: str, taken_at: Any
-) -> pa.Table:
-    """One table in its declared schema, sorted by its key, with the two columns of every row."""
+def table_of(name: str, /, **columns: Any) -> pa.Table:
+    """A table of a snapshot, sorted, without snapshot_id and taken_at; missing columns are null."""
+    return build(_unstamped(name), columns)
+
+
+def _unstamped(name: str) -> TableSpec:
     spec = SNAPSHOT_TABLES[name]
-    rows = rows_of(table)
-    stamp = {
-        column: pa.repeat(pa.scalar(value, spec.schema.field(column).type), rows)
-        for column, value in (("snapshot_id", snapshot_id), ("taken_at", taken_at))
-    }
-    if not isinstance(table, pa.Table):
-        return build(spec, {**stamp, **table})
-    for column, values in stamp.items():
-        table = table.append_column(column, values)
+    return TableSpec(name, spec.key, pa.schema(list(spec.schema)[2:]))
+
+
+def to_arrow(name: str, table: pa.Table, snapshot_id: str, taken_at: datetime) -> pa.Table:
+    """One table in its declared schema, with the two columns of every row."""
+    spec = SNAPSHOT_TABLES[name]
+    for column, value in (("snapshot_id", snapshot_id), ("taken_at", taken_at)):
+        of_all = pa.repeat(pa.scalar(value, spec.schema.field(column).type), table.num_rows)
+        table = table.append_column(column, of_all)
     return conform(spec, table)
-
-
-def rows_of(table: Mapping[str, Any] | pa.Table) -> int:
-    """How many rows a table has, be it columns still."""
-    return table.num_rows if isinstance(table, pa.Table) else len(next(iter(table.values())))
 
 
 def columns(records: Iterable[Any], *names: str) -> dict[str, list[Any]]:
@@ -141,44 +142,49 @@ def columns(records: Iterable[Any], *names: str) -> dict[str, list[Any]]:
     return {name: [getattr(record, name) for record in every] for name in names}
 
 
-def brokers(found: Sequence[Broker]) -> dict[str, list[Any]]:
+def brokers(found: Sequence[Broker]) -> pa.Table:
     """One row per broker; host and port are null when only replica lists name it."""
-    return {
+    return table_of(
+        "brokers",
         **columns(found, "broker_id", "rack", "reachable", "error"),
-        "host": [b.host or None for b in found],
-        "port": [b.port or None for b in found],
-        "api_versions": [list(b.api_versions.items()) for b in found],
-    }
+        host=[b.host or None for b in found],
+        port=[b.port or None for b in found],
+        api_versions=[list(b.api_versions.items()) for b in found],
+    )
 
 
-def topics(found: Mapping[str, TopicState], numbers: Numbers) -> dict[str, list[Any]]:
+def topics(found: Mapping[str, TopicState], numbers: Numbers) -> pa.Table:
     """The dictionary of topic numbers; id and internal are null for a topic not in the metadata."""
     states = [found.get(name) for name in numbers.names]
-    return {
-        "topic_no": list(range(len(numbers.names))),
-        "topic": numbers.names,
-        "topic_id": [s.topic_id if s else None for s in states],
-        "is_internal": [s.is_internal if s else None for s in states],
-    }
+    return table_of(
+        "topics",
+        topic_no=list(range(len(numbers.names))),
+        topic=numbers.names,
+        topic_id=[s.topic_id if s else None for s in states],
+        is_internal=[s.is_internal if s else None for s in states],
+    )
 
 
-def partitions(answers: Answers, numbers: Numbers) -> dict[str, Any]:
+def partitions(answers: Answers, numbers: Numbers) -> pa.Table:
     """One row per partition: the metadata's leader and replicas, the leader's offsets."""
     placement, offsets = answers.placement, answers.offsets
     states = [p for name in placement.names for p in answers.topics[name].partitions]
     errors: list[str | None] = [s.error for s in states]
-    table: dict[str, Any] = {
-        "topic_no": np.array([numbers.of[n] for n in placement.names], np.int64)[placement.topic],
-        "partition": placement.partition,
-        "leader_id": known(placement.leader),
-        "leader_epoch": known(placement.epoch),
-        **columns(states, "replicas", "isr"),
-    }
+    ends = {}
     if offsets is not None:
         for name in ("log_start_offset", "last_stable_offset", "high_watermark"):
-            table[name] = known(getattr(offsets, name.removesuffix("_offset")))
+            ends[name] = known(getattr(offsets, name.removesuffix("_offset")))
         errors = [o or e for o, e in zip(offsets.errors.tolist(), errors, strict=True)]
-    return {**table, "error": errors}
+    return table_of(
+        "partitions",
+        topic_no=np.array([numbers.of[n] for n in placement.names], np.int64)[placement.topic],
+        partition=placement.partition,
+        leader_id=known(placement.leader),
+        leader_epoch=known(placement.epoch),
+        **columns(states, "replicas", "isr"),
+        **ends,
+        error=errors,
+    )
 
 
 def known(values: Ints) -> pa.Array:
@@ -186,7 +192,7 @@ def known(values: Ints) -> pa.Array:
     return pa.array(values, mask=values < 0)
 
 
-def groups(listing: GroupListing) -> dict[str, Any]:
+def groups(listing: GroupListing) -> pa.Table:
     """One row per group; `assigned` as structs of topic name and partition."""
     assigned = [tp for group in listing.groups for tp in group.assigned]
     structs = pa.StructArray.from_arrays(
@@ -197,19 +203,19 @@ def groups(listing: GroupListing) -> dict[str, Any]:
         names=["topic", "partition"],
     )
     ends = np.cumsum([0, *(len(group.assigned) for group in listing.groups)])
-    return {
+    return table_of(
+        "groups",
         **columns(
             listing.groups,
             *("group_id", "type", "state", "members", "coordinator_answered", "error"),
             *("subscribed", "patterns", "is_streams"),
         ),
-        "assigned": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs),
-    }
+        assigned=pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs),
+    )
 
 
 # The snapshot's table of replicas: metadata, log dirs and own offsets joined, broker by broker.
 
-_SPEC = SNAPSHOT_TABLES["replicas"]
 _NONE, _FALSE = np.zeros(0, np.int64), np.zeros(0, bool)
 _NOWHERE = BrokerSizes((), (), _NONE, _NONE, _NONE, _NONE, _FALSE)
 Columns = dict[str, pa.Array]
@@ -228,7 +234,7 @@ def replicas(
     log dir is known, never 0. Offsets belong to the live replica, not to a future one. `number`
     is a topic's number, `topic_ids` its id; the columns of every row (snapshot) are left out.
     """
-    spec = TableSpec(_SPEC.name, _SPEC.key, pa.schema(list(_SPEC.schema)[2:]))
+    spec = _unstamped("replicas")
     known = keys(placement.topic, placement.partition)
     ids = pa.array(topic_ids, pa.string())
     parts = [spec.schema.empty_table()]

@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from dashboard.core import words
+from dashboard.core.arrow import records
 from dashboard.reports.parts import (
     MOST_BARS,
     Bar,
@@ -27,8 +31,10 @@ from dashboard.reports.parts import (
 )
 from dashboard.reports.source import Source
 from dashboard.safety.orphan_words import VERDICTS, seen_once
+from dashboard.store.finding_rows import GrowthRow
 from dashboard.views import days_to_full, formats
 from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
+from dashboard.views.days_to_full import Rates
 from dashboard.views.followers import slow_units
 
 Row = Mapping[str, Any]
@@ -226,20 +232,20 @@ def figures(source: Source) -> tuple[Figure, ...]:
         return (Figure("Fullest disk", Words(formats.UNKNOWN), "no broker tells sizes"),)
     share = used_share(known[0]) or 0.0
     fullest = Figure("Fullest disk", Words(f"{share:.0%}"), _where(known[0]))
-    rates = days_to_full.of_disks(source.rows("growth"))
+    rates = days_to_full.of_disks(source.read("growth"))
     untold = _untold(disks, rates)
-    filling = [row for row in rates.values() if row["days_to_full"] is not None]
+    filling = [(row.days_to_full, row) for row in rates.values() if row.days_to_full is not None]
     if not filling:
         said, note = (formats.UNKNOWN, untold) if untold else ("not filling up", "at today's pace")
         return fullest, Figure("First disk full", Words(said), note)
-    first = min(filling, key=lambda row: row["days_to_full"])
+    _, first = min(filling, key=lambda pair: pair[0])
     in_days = Words(days_to_full.likely(first).removeprefix("full "))
-    sure = days_to_full.between(first["days_to_full_low"], first["days_to_full_high"])
-    note = ", ".join(filter(None, (_where(first), sure, untold)))
+    sure = days_to_full.between(first.days_to_full_low, first.days_to_full_high)
+    note = ", ".join(filter(None, (_at(first.broker_id, first.log_dir), sure, untold)))
     return fullest, Figure("First disk full", in_days, note)
 
 
-def _untold(disks: Sequence[Row], rates: Mapping[tuple[int, str], Row]) -> str:
+def _untold(disks: Sequence[Row], rates: Rates) -> str:
     """How many log dirs' pace is not known, in words; empty: none's."""
     known = _paced(rates)
     if not known:
@@ -248,15 +254,15 @@ def _untold(disks: Sequence[Row], rates: Mapping[tuple[int, str], Row]) -> str:
     return f"{formats.plural(without, 'log dir')} of unknown pace" if without > 0 else ""
 
 
-def _paced(rates: Mapping[tuple[int, str], Row]) -> int:
+def _paced(rates: Rates) -> int:
     """Log dirs whose pace is known."""
-    return sum(row["used_bytes_per_hour"] is not None for row in rates.values())
+    return sum(row.used_bytes_per_hour is not None for row in rates.values())
 
 
 def section(source: Source) -> Section:
     """Every log dir as a bar and a row; the topics that grow fastest."""
     disks = fullest_first(source.rows("disks"))
-    growth = source.rows("growth")
+    growth = source.read("growth")
     rates = days_to_full.of_disks(growth)
     name, title = "disks", "Disks, growth and days to full"
     if not disks:
@@ -272,9 +278,9 @@ def section(source: Source) -> Section:
     return Section(name, title, (_said(disks, rates),), (chart,) if bars else (), tuple(tables))
 
 
-def _said(disks: Sequence[Row], rates: Mapping[tuple[int, str], Row]) -> tuple[Words, ...]:
+def _said(disks: Sequence[Row], rates: Rates) -> tuple[Words, ...]:
     dated = [r for r in rates.values() if days_to_full.likely(r).startswith("full in")]
-    soon = [r for r in dated if r["days_to_full"] <= _WEEK]
+    soon = [r for r in dated if (r.days_to_full or 0) <= _WEEK]
     unmeasured = sum(used_share(row) is None for row in disks)
     said = []
     untold = _untold(disks, rates)
@@ -299,7 +305,7 @@ def _parts(row: Row) -> tuple[tuple[Meaning, float], ...]:
     return tuple((meaning, sum(row[name] or 0 for name in names)) for meaning, names in _PARTS)
 
 
-def _disk(row: Row, growth: Row | None) -> tuple[Words, ...]:
+def _disk(row: Row, growth: GrowthRow | None) -> tuple[Words, ...]:
     share = used_share(row)
     stray, orphan = row["stray_bytes"], row["orphan_bytes"]
     orphans = None if stray is None and orphan is None else (stray or 0) + (orphan or 0)
@@ -312,34 +318,35 @@ def _disk(row: Row, growth: Row | None) -> tuple[Words, ...]:
         Words(formats.UNKNOWN if share is None else f"{share:.0%}"),
         size(row["reclaimable_bytes"], RECLAIMABLE if row["reclaimable_bytes"] else None),
         size(orphans, ORPHAN if orphans else None),
-        rate(growth["used_bytes_per_hour"] if growth else None),
+        rate(growth.used_bytes_per_hour if growth else None),
         Words(_full_in(growth), exact=_window(growth)),
         Words(note),
     )
 
 
-def _full_in(growth: Row | None) -> str:
+def _full_in(growth: GrowthRow | None) -> str:
     return days_to_full.said(growth).removeprefix("full in ")
 
 
-def _window(growth: Row | None) -> str:
-    if growth is None or growth["window_seconds"] is None:
+def _window(growth: GrowthRow | None) -> str:
+    if growth is None or growth.window_seconds is None:
         return ""
-    length = formats.duration(timedelta(seconds=growth["window_seconds"]))
-    return f"from {growth['samples']} snapshots over {length}"
+    length = formats.duration(timedelta(seconds=growth.window_seconds))
+    return f"from {growth.samples} snapshots over {length}"
 
 
-def _topics(growth: Sequence[Row]) -> list[Table]:
-    topics = [r for r in growth if r["topic"] is not None and r["broker_id"] is None]
-    known = [row for row in topics if row["growth_per_hour"] is not None]
+def _topics(growth: pa.Table) -> list[Table]:
+    whole = growth.filter(pc.field("topic").is_valid() & pc.field("broker_id").is_null())
+    topics = records(whole, GrowthRow)
+    known = [(row.growth_per_hour, row) for row in topics if row.growth_per_hour is not None]
     if not known:
         return []
-    known.sort(key=lambda row: (-row["growth_per_hour"], row["topic"]))
+    known.sort(key=lambda pair: (-pair[0], pair[1].topic))
     shown, more = capped(known, "growth", 10)
     rows = tuple(
-        (Words(row["topic"]), rate(row["bytes_in_per_hour"]), rate(row["bytes_out_per_hour"]),
-         rate(row["growth_per_hour"]), Words(_window(row)))
-        for row in shown
+        (Words(row.topic or ""), rate(row.bytes_in_per_hour), rate(row.bytes_out_per_hour),
+         rate(grows), Words(_window(row)))
+        for grows, row in shown
     )  # fmt: skip
     new = len(topics) - len(known)
     left = f"{formats.plural(new, 'topic')} too new to tell" if new else ""
@@ -349,4 +356,8 @@ def _topics(growth: Sequence[Row]) -> list[Table]:
 
 
 def _where(row: Row) -> str:
-    return f"broker {row['broker_id']} {row['log_dir'] or 'unknown log dir'}"
+    return _at(row["broker_id"], row["log_dir"])
+
+
+def _at(broker_id: int | None, log_dir: str | None) -> str:
+    return f"broker {broker_id} {log_dir or 'unknown log dir'}"

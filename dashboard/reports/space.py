@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.core.arrow import records
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.preview import GroupLoss, preview
@@ -32,6 +32,7 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
+from dashboard.store.finding_rows import Blocker
 from dashboard.views import formats
 from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
 from dashboard.views.facts import partition_facts
@@ -172,9 +173,9 @@ def blockers_section(source: Source) -> Section:
     name, title = "blockers", "Who holds the rest back"
     table = source.read("blockers")
     groups = blockers_by_group(table, table.num_rows, "bytes_held_alone")
-    by_group: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        by_group.setdefault(row["group_id"], []).append(row)
+    by_group: dict[str, list[Blocker]] = {}
+    for row in records(table, Blocker):
+        by_group.setdefault(row.group_id, []).append(row)
     alone = [(group, held) for group, held in groups if held > 0]
     if not alone and unknown_blockers(table):
         said = "What groups hold back is unknown: no replica's size could be read."
@@ -197,15 +198,15 @@ def blockers_section(source: Source) -> Section:
     return Section(name, title, (says,), charts, (Table(heads, rows, more=more),))
 
 
-def _blocker(group: str, rows: Sequence[dict[str, Any]], source: Source) -> tuple[Words, ...]:
-    freed, _ = known_sum(row["bytes_freed_if_waived"] for row in rows)
-    commits = [row["last_commit_at"] for row in rows if row["last_commit_at"] is not None]
+def _blocker(group: str, rows: Sequence[Blocker], source: Source) -> tuple[Words, ...]:
+    freed, _ = known_sum(row.bytes_freed_if_waived for row in rows)
+    commits = [row.last_commit_at for row in rows if row.last_commit_at is not None]
     last = max(commits, default=None)
     taken_at = source.analysis.taken_at
     silent = formats.duration(taken_at - last) if last else formats.UNKNOWN
-    state = rows[0]["group_state"] or formats.UNKNOWN
-    holding = sum((row["bytes_held_alone"] or 0) > 0 for row in rows)
-    members = number(rows[0]["members"])
+    state = rows[0].group_state or formats.UNKNOWN
+    holding = sum((row.bytes_held_alone or 0) > 0 for row in rows)
+    members = number(rows[0].members)
     return (Words(group), size(freed, HELD), number(holding), Words(state), members,
             moment(last), Words(silent))  # fmt: skip
 

@@ -12,9 +12,10 @@ class DiskRow:
 
     taken_at: datetime
     broker_id: int
-    log_dir: str
+    log_dir: str | None  # None: its broker told none
     total_bytes: int | None
     usable_bytes: int | None
+    error: str | None = None
 
     live_bytes: int | None = None
     held_bytes: int | None = None
@@ -25,6 +26,8 @@ class DiskRow:
     index_bytes: int | None = None
     future_bytes: int | None = None
     unexplained_bytes: int | None = None
+    guarded_bytes: int | None = None
+    inventory_at: datetime | None = None
 
     @property
     def used_bytes(self) -> int | None:
@@ -48,7 +51,16 @@ class GrowthRow:
     broker_id: int | None
     log_dir: str | None
     growth_per_hour: int | None
+    bytes_in_per_hour: int | None = None
+    bytes_out_per_hour: int | None = None
     used_bytes_per_hour: int | None = None
+    used_bytes_per_hour_low: int | None = None
+    used_bytes_per_hour_high: int | None = None
+    days_to_full: float | None = None
+    days_to_full_low: float | None = None
+    days_to_full_high: float | None = None
+    window_seconds: int | None = None
+    samples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +111,5 @@ class Blocker:
     bytes_freed_if_waived: int | None
     last_commit_at: datetime | None
     members: int | None
+    bytes_held_alone: int | None = None
+    group_state: str | None = None

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.arrow import records
 from dashboard.core.words import duration, number
+from dashboard.store.finding_rows import SlowFollower
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import text
 from dashboard.views import formats
@@ -297,20 +299,20 @@ def topic_of(followers: pa.Table) -> str | None:
 
 def held(followers: pa.Table, topic: str) -> list[Held]:
     """The topic's partitions, furthest back first, then those of which something is unknown."""
-    by_partition: dict[int, list[Mapping[str, Any]]] = {}
-    for row in followers.filter(pc.equal(followers["topic"], topic)).to_pylist():
-        by_partition.setdefault(row["partition"], []).append(row)
+    by_partition: dict[int, list[SlowFollower]] = {}
+    for row in records(followers.filter(pc.equal(followers["topic"], topic)), SlowFollower):
+        by_partition.setdefault(row.partition, []).append(row)
     found = [_held(partition, rows) for partition, rows in by_partition.items()]
     return sorted(found, key=lambda h: (-h.lag, not h.unknown, h.partition))
 
 
-def _held(partition: int, rows: Sequence[Mapping[str, Any]]) -> Held:
-    holders = [row for row in rows if row["holds_low_watermark"]]
+def _held(partition: int, rows: Sequence[SlowFollower]) -> Held:
+    holders = [row for row in rows if row.holds_low_watermark]
     return Held(
         partition,
-        tuple(sorted(row["broker_id"] for row in holders)),
-        max((row["log_start_lag"] or 0 for row in holders), default=0),
-        tuple(sorted(row["broker_id"] for row in rows if row["log_start_lag"] is None)),
+        tuple(sorted(row.broker_id for row in holders)),
+        max((row.log_start_lag or 0 for row in holders), default=0),
+        tuple(sorted(row.broker_id for row in rows if row.log_start_lag is None)),
     )
 
 

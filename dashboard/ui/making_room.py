@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.arrow import records
 from dashboard.core.errors import LowwaterError
 from dashboard.core.words import binary, parse_size
 from dashboard.people import people
 from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.targets import Target
+from dashboard.store.finding_rows import DiskRow, GrowthRow
 from dashboard.triage import answer as triages
 from dashboard.triage import words
 from dashboard.triage.answer import Triage
@@ -64,7 +65,7 @@ class Room:
     proposed_bytes: int
     at_once_bytes: int | None
     error: str | None
-    growth: Mapping[str, Any] | None
+    growth: GrowthRow | None
 
     @property
     def label(self) -> str:
@@ -82,17 +83,17 @@ class Room:
     def _fills_soon(self) -> bool:
         """A slope that may as well be flat alarms nobody: its latest day is not known."""
         growth = self.growth
-        if growth is None or growth["days_to_full_high"] is None:
+        if growth is None or growth.days_to_full is None or growth.days_to_full_high is None:
             return False
-        return bool(growth["days_to_full"] <= _SOON)
+        return growth.days_to_full <= _SOON
 
 
 def rooms(disks: pa.Table, growth: pa.Table) -> list[Room]:
     """All log dirs of the findings table `disks`: urgent ones first, of them those in error, then
     the fullest.
     """
-    rates = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
-    found = [_room(row, rates.get((row["broker_id"], row["log_dir"]))) for row in disks.to_pylist()]
+    rates = days_to_full.of_disks(growth)
+    found = [_room(row, rates.get((row.broker_id, row.log_dir))) for row in records(disks, DiskRow)]
 
     def order(room: Room) -> tuple[bool, bool, float, int, str]:
         share = room.used_share
@@ -101,16 +102,16 @@ def rooms(disks: pa.Table, growth: pa.Table) -> list[Room]:
     return sorted(found, key=order)
 
 
-def _room(row: Mapping[str, Any], growth: Mapping[str, Any] | None) -> Room:
-    total, usable = row["total_bytes"], row["usable_bytes"]
+def _room(row: DiskRow, growth: GrowthRow | None) -> Room:
+    total, usable = row.total_bytes, row.usable_bytes
     share, proposed = None, 10 * _GIB
     if total and usable is not None:
         share = 1 - usable / total
         over = total - usable - round(_ROOM * total)
         proposed = -(-(over if over > 0 else round(_SHARE * total)) // _GIB) * _GIB
     return Room(
-        row["broker_id"], row["log_dir"], share, usable, proposed, row["reclaimable_bytes"],
-        row["error"], growth,
+        row.broker_id, row.log_dir, share, usable, proposed, row.reclaimable_bytes, row.error,
+        growth,
     )  # fmt: skip
 
 
@@ -173,10 +174,10 @@ def _share(room: Room) -> str:
 
 
 def _when(room: Room) -> str:
-    days = room.growth["days_to_full"] if room.growth else None
-    if room.growth is None or room.growth["used_bytes_per_hour"] is None:
+    if room.growth is None or room.growth.used_bytes_per_hour is None:
         return "until it is full: not enough history yet"
-    return "until nothing is left, as it goes on" if days is not None else "as it goes on now"
+    fills = room.growth.days_to_full is not None
+    return "until nothing is left, as it goes on" if fills else "as it goes on now"
 
 
 def _ask(found: Sequence[Room], blockers: pa.Table) -> Question | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.arrow import records
+from dashboard.store.finding_rows import DiskRow, GrowthRow
 from dashboard.ui.components import markup
 from dashboard.ui.components.markup import plain
 from dashboard.ui.orphan_rows import name, on_disk
@@ -58,7 +60,7 @@ class DiskBar:
     total_bytes: int | None
     usable_bytes: int | None
     error: str | None
-    growth: Mapping[str, Any] | None = None
+    growth: GrowthRow | None = None
 
     @property
     def listed_bytes(self) -> int:
@@ -88,18 +90,18 @@ def disk_bars(
     """All log dirs, fullest first; before them those of brokers that are `away`, with the reason,
     after them others of unknown fullness. `guarded`: guards hold what would be reclaimable.
     """
-    rates = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
+    rates = days_to_full.of_disks(growth)
     found = [
         DiskBar(
-            row["broker_id"],
-            row["log_dir"] or _UNNAMED,
+            row.broker_id,
+            row.log_dir or _UNNAMED,
             tuple(_parts(row, guarded)),
-            row["total_bytes"],
-            row["usable_bytes"],
-            row["error"],
-            rates.get((row["broker_id"], row["log_dir"])),
+            row.total_bytes,
+            row.usable_bytes,
+            row.error,
+            rates.get((row.broker_id, row.log_dir)),
         )
-        for row in disks.to_pylist()
+        for row in records(disks, DiskRow)
     ]
     told = {bar.broker_id for bar in found}
     found += [
@@ -114,19 +116,19 @@ def disk_bars(
     return sorted(found, key=order)
 
 
-def _parts(row: Mapping[str, Any], guarded: bool) -> Iterator[tuple[Meaning, str, int]]:
+def _parts(row: DiskRow, guarded: bool) -> Iterator[tuple[Meaning, str, int]]:
     # What guards hold counts as neither reclaimable nor held back: nobody has told it apart.
-    own = row.get("guarded_bytes")
+    own = row.guarded_bytes
     if own is None:  # of an analysis of before: all of it, or none
-        mixed = guarded and not row["held_bytes"] and not row["reclaimable_bytes"]
-        own = row["live_bytes"] if mixed else None
+        mixed = guarded and not row.held_bytes and not row.reclaimable_bytes
+        own = row.live_bytes if mixed else None
     if own:
         yield colours.GUARDED, _MIXED, own
-        row = {**row, "live_bytes": max(row["live_bytes"] - own, 0)}
+        row = replace(row, live_bytes=max((row.live_bytes or 0) - own, 0))
     for column, meaning, why in _PARTS:
-        if row[column]:
-            bare = meaning is colours.UNKNOWN and row["inventory_at"] is None
-            yield meaning, _WITHOUT_INVENTORY if bare else why, row[column]
+        if size := getattr(row, column):
+            bare = meaning is colours.UNKNOWN and row.inventory_at is None
+            yield meaning, _WITHOUT_INVENTORY if bare else why, size
 
 
 def disks_html(
@@ -216,14 +218,14 @@ def _end(bar: DiskBar) -> str:
     return f"<b>{bar.used_share:.0%}</b> full, {free} free<br>{_days_to_full(bar.growth)}"
 
 
-def _days_to_full(growth: Mapping[str, Any] | None) -> str:
+def _days_to_full(growth: GrowthRow | None) -> str:
     """When the disk will be full if it goes on as in the window of its growth."""
-    if growth is None or growth["used_bytes_per_hour"] is None:
+    if growth is None or growth.used_bytes_per_hour is None:
         return "not enough history yet"
-    rate, window = growth["used_bytes_per_hour"], timedelta(seconds=growth["window_seconds"])
-    seen = f"in {growth['samples']} snapshots over {formats.duration(window)}"
-    sure = days_to_full.between(growth["days_to_full_low"], growth["days_to_full_high"])
-    why = f"{formats.signed(rate)} an hour, {seen}"
+    window = timedelta(seconds=growth.window_seconds or 0)
+    seen = f"in {growth.samples} snapshots over {formats.duration(window)}"
+    sure = days_to_full.between(growth.days_to_full_low, growth.days_to_full_high)
+    why = f"{formats.signed(growth.used_bytes_per_hour)} an hour, {seen}"
     if sure:
         why += "; 9 times of 10 the true slope lies in that range"
     said = markup.hover(days_to_full.likely(growth), why)

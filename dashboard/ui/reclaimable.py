@@ -235,17 +235,14 @@ def strips(facts: pa.Table, holds: pa.Table, topic: str) -> list[Strip]:
         commits.setdefault(row["partition"], {})[row["group_id"]] = row["committed_offset"]
     found = facts.filter(pc.equal(facts["topic"], topic)).sort_by("partition").to_pylist()
     return [
-        _strip(row, commits.get(row["partition"], {}))
+        Strip(
+            topic, row["partition"], row["log_start_offset"], row["high_watermark"],
+            row["target_offset"], row["bytes_likely"], tuple(row["guard_names"]),
+            commits.get(row["partition"], {}),
+        )
         for row in found
         if row["log_start_offset"] is not None and row["high_watermark"] is not None
-    ]
-
-
-def _strip(row: Mapping[str, Any], committed: Mapping[str, int | None]) -> Strip:
-    return Strip(
-        row["topic"], row["partition"], row["log_start_offset"], row["high_watermark"],
-        row["target_offset"], row["bytes_likely"], tuple(row["guard_names"]), committed,
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def topic_html(facts: pa.Table, holds: pa.Table, topic: str, waived: Collection[str] = ()) -> str:

@@ -71,6 +71,69 @@ class Line:
     topics: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What an entry tells, of whatever kind: each kind has some of these, older releases fewer.
+
+    Partitions are rows or triples, moves of a queued run are steps of its plan. Kinds differ in
+    what they keep under a name (`read_only` of what was archived is a list), so nothing is checked
+    here: the page shows any journal that verifies.
+    """
+
+    who: str | None = None
+    partitions: Sequence[Any] | None = None
+    moves: Sequence[Any] | None = None
+    topics: Sequence[str] | None = None
+    waivers: Sequence[Mapping[str, Any]] = ()
+    overrides: Sequence[Mapping[str, Any]] = ()
+    policy: str | None = None
+    typed: str | None = None
+    mode: str | None = None
+    state: str | None = None
+    error: Any = None
+    wish: str | None = None
+    receipt: Mapping[str, Any] | None = None
+    replicas: int = 0
+    read_only: bool = False
+    definition_sha256: str | None = None
+    from_where: str | None = None
+    enabled: bool = False
+    acts: Sequence[Sequence[Any]] | None = None
+    from_seq: int | None = None
+    to_seq: int | None = None
+    log: str | None = None
+    log_replaced: bool = False
+    broker_id: int | None = None
+    expires_at: str | None = None
+    request_id: str | None = None
+    runs: int = 0
+    through_seq: int | None = None
+    folder: str | None = None
+    why: str | None = None
+    readers: str | None = None
+    replay_window: str = "0s"
+    state_restore: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    code: Any = None
+
+    @classmethod
+    def of(cls, entry: Entry) -> _Body:
+        return cls(**{name: entry.body[name] for name in cls.__slots__ if name in entry.body})
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The topics that it speaks of."""
+        of = [p["topic"] if isinstance(p, Mapping) else p[0] for p in self.partitions or ()]
+        moved = [m["topic"] for m in self.moves or () if isinstance(m, Mapping)]
+        return frozenset(map(str, (*of, *moved, *(self.topics or ()))))
+
+    @property
+    def count(self) -> str:
+        """How many partitions, in words."""
+        return formats.plural(len(self.partitions or ()), "partition")
+
+
 def lines(entries: Iterable[Entry], runs: Iterable[RunRow]) -> list[Line]:
     """Newest first. A line of a run without a person of its own is its starter's."""
     who = {run.run_id: run.who for run in runs}
@@ -79,12 +142,12 @@ def lines(entries: Iterable[Entry], runs: Iterable[RunRow]) -> list[Line]:
             entry.seq,
             parse_time(entry.at),
             entry.run_id,
-            str(entry.body.get("who") or who.get(entry.run_id or "", "")),
+            str(body.who or who.get(entry.run_id or "", "")),
             entry.kind,
-            said(entry),
-            topics_of(entry.body),
+            _said(entry.kind, body),
+            body.named,
         )
-        for entry in entries
+        for entry, body in ((entry, _Body.of(entry)) for entry in entries)
     ]
     return sorted(found, key=lambda line: -line.seq)
 
@@ -103,130 +166,113 @@ def keep(
 
 def said(entry: Entry) -> str:
     """What an entry means, in one line."""
-    counted = _moves if entry.kind.startswith("move") else _partitions
-    return _SAID.get(entry.kind, counted)(entry.body)
+    return _said(entry.kind, _Body.of(entry))
 
 
-def _queued(body: Mapping[str, Any]) -> str:
-    count = formats.plural(len(body.get("partitions", ())), "partition")
+def _said(kind: str, body: _Body) -> str:
+    return _SAID.get(kind, _moves if kind.startswith("move") else _partitions)(body)
+
+
+def _queued(body: _Body) -> str:
     decided = [
-        *(f"waived {w['group_id']}: {w['reason']}" for w in body.get("waivers", ())),
-        *(f"lifted {o['name']}: {o['reason']}" for o in body.get("overrides", ())),
+        *(f"waived {w['group_id']}: {w['reason']}" for w in body.waivers),
+        *(f"lifted {o['name']}: {o['reason']}" for o in body.overrides),
     ]
-    by = (
-        f"by policy {body['policy']}"
-        if body.get("policy")
-        else f"confirmed by: {body.get('typed')}"
-    )
-    said = f"{count} in mode {body.get('mode')}, {by}"
+    by = f"by policy {body.policy}" if body.policy else f"confirmed by: {body.typed}"
+    said = f"{body.count} in mode {body.mode}, {by}"
     return "; ".join([said, *decided])
 
 
-def _run(body: Mapping[str, Any]) -> str:
-    message = (body.get("error") or {}).get("message")
-    return f"{body.get('state')}: {message}" if message else str(body.get("state"))
+def _run(body: _Body) -> str:
+    message = (body.error or {}).get("message")
+    return f"{body.state}: {message}" if message else str(body.state)
 
 
-def _receipt(body: Mapping[str, Any]) -> str:
-    receipt = Receipt.from_json(body.get("receipt") or {})
+def _receipt(body: _Body) -> str:
+    receipt = Receipt.from_json(body.receipt or {})
     freed = formats.size(receipt.freed_bytes)
     return f"predicted {formats.size(receipt.predicted_bytes)}, freed {freed}"
 
 
-def _baseline(body: Mapping[str, Any]) -> str:
-    return f"sizes of {formats.plural(int(body.get('replicas', 0)), 'replica')}"
+def _baseline(body: _Body) -> str:
+    return f"sizes of {formats.plural(body.replicas, 'replica')}"
 
 
-def _read_only(body: Mapping[str, Any]) -> str:
-    return "every purge switched off" if body.get("read_only") else "purges allowed again"
+def _read_only(body: _Body) -> str:
+    return "every purge switched off" if body.read_only else "purges allowed again"
 
 
-def _policy(body: Mapping[str, Any]) -> str:
-    definition = str(body.get("definition_sha256"))[:8]
-    name, where = body.get("policy"), body.get("from_where")
-    if not body.get("enabled"):
+def _policy(body: _Body) -> str:
+    definition = str(body.definition_sha256)[:8]
+    name, where = body.policy, body.from_where
+    if not body.enabled:
         return f"{name} switched off from {where}"
-    return f"{name} switched on from {where}, definition {definition}: {body.get('typed')}"
+    return f"{name} switched on from {where}, definition {definition}: {body.typed}"
 
 
-def _orphans(body: Mapping[str, Any]) -> str:
-    counts = Counter(str(act[0]) for act in body.get("acts") or ())
+def _orphans(body: _Body) -> str:
+    counts = Counter(str(act[0]) for act in body.acts or ())
     told = ", ".join(f"{formats.plural(n, 'folder')} {kind}" for kind, n in sorted(counts.items()))
-    lines = f"lines {body.get('from_seq')} to {body.get('to_seq')} of {body.get('log')}"
-    replaced = ", which replaces an older one" if body.get("log_replaced") else ""
-    return f"broker {body.get('broker_id')}: {told or 'nothing moved'}; {lines}{replaced}"
+    lines = f"lines {body.from_seq} to {body.to_seq} of {body.log}"
+    replaced = ", which replaces an older one" if body.log_replaced else ""
+    return f"broker {body.broker_id}: {told or 'nothing moved'}; {lines}{replaced}"
 
 
-def _orphans_on(body: Mapping[str, Any]) -> str:
-    return (
-        f"on for broker {body.get('broker_id')} from {body.get('from_where')}: {body.get('typed')}"
-    )
+def _orphans_on(body: _Body) -> str:
+    return f"on for broker {body.broker_id} from {body.from_where}: {body.typed}"
 
 
-def _asked(body: Mapping[str, Any]) -> str:
-    count = formats.plural(len(body.get("partitions", ())), "partition")
-    until = f"until {body.get('expires_at')}"
-    return f"{count} in mode {body.get('mode')}, {until}, as request {body.get('request_id')}"
+def _asked(body: _Body) -> str:
+    until = f"until {body.expires_at}"
+    return f"{body.count} in mode {body.mode}, {until}, as request {body.request_id}"
 
 
-def _decided(body: Mapping[str, Any]) -> str:
-    return f"request {body.get('request_id')} from {body.get('from_where')}"
+def _decided(body: _Body) -> str:
+    return f"request {body.request_id} from {body.from_where}"
 
 
-def _archived(body: Mapping[str, Any]) -> str:
-    runs = formats.plural(int(body.get("runs", 0)), "run")
-    return f"entries to {body.get('through_seq')} with {runs} moved to {body.get('folder')}"
+def _archived(body: _Body) -> str:
+    runs = formats.plural(body.runs, "run")
+    return f"entries to {body.through_seq} with {runs} moved to {body.folder}"
 
 
-def _dismissed(body: Mapping[str, Any]) -> str:
-    count = formats.plural(len(body.get("partitions", ())), "partition")
-    return f"records that came back in {count}, from {body.get('from_where')}: {body.get('why')}"
+def _dismissed(body: _Body) -> str:
+    return f"records that came back in {body.count}, from {body.from_where}: {body.why}"
 
 
-def _declared(body: Mapping[str, Any]) -> str:
+def _declared(body: _Body) -> str:
     all_of_them = (
-        "its groups are all its readers" if body.get("readers") == "groups" else "readers unknown"
+        "its groups are all its readers" if body.readers == "groups" else "readers unknown"
     )
-    topics = ", ".join(body.get("topics", ()))
-    window = body.get("replay_window", "0s")
-    tables = ", no table of Kafka Streams" if body.get("state_restore") == "none" else ""
-    return f"{topics}: {all_of_them}{tables}, replay window {window}: {body.get('reason')}"
+    topics = ", ".join(body.topics or ())
+    window = body.replay_window
+    tables = ", no table of Kafka Streams" if body.state_restore == "none" else ""
+    return f"{topics}: {all_of_them}{tables}, replay window {window}: {body.reason}"
 
 
-def topics_of(body: Mapping[str, Any]) -> frozenset[str]:
-    """The topics an entry names, whether its partitions are rows or triples."""
-    named = {str(_topic(partition)) for partition in body.get("partitions") or ()}
-    moved = {str(m["topic"]) for m in body.get("moves") or () if isinstance(m, Mapping)}
-    return frozenset({*named, *moved, *map(str, body.get("topics") or ())})
-
-
-def _topic(partition: Any) -> Any:
-    return partition["topic"] if isinstance(partition, Mapping) else partition[0]
-
-
-def _moves(body: Mapping[str, Any]) -> str:
-    counts = Counter((str(m["group_id"]), str(m["state"])) for m in body.get("moves") or ())
+def _moves(body: _Body) -> str:
+    counts = Counter((str(m["group_id"]), str(m["state"])) for m in body.moves or ())
     parts = [
         f"{group}: {formats.plural(n, 'offset')} {state}"
         for (group, state), n in sorted(counts.items())
     ]
-    return "; ".join([*parts, *([str(body["code"])] if body.get("code") else [])])
+    return "; ".join([*parts, *([str(body.code)] if body.code else [])])
 
 
-def _partitions(body: Mapping[str, Any]) -> str:
+def _partitions(body: _Body) -> str:
     states: dict[str, int] = {}
-    for partition in body.get("partitions") or ():
+    for partition in body.partitions or ():
         state = str(partition.get("state")) if isinstance(partition, Mapping) else "named"
         states[state] = states.get(state, 0) + 1
     counted = ", ".join(f"{formats.number(n)} {state}" for state, n in sorted(states.items()))
-    message = body.get("message") or body.get("code") or ""
+    message = body.message or body.code or ""
     return "; ".join(part for part in (counted, str(message)) if part) or "nothing changed"
 
 
-_SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+_SAID: Mapping[str, Callable[[_Body], str]] = {
     "queued": _queued,
     "run": _run,
-    "wish": lambda body: str(body.get("wish")),
+    "wish": lambda body: str(body.wish),
     "read-only": _read_only,
     "declared": _declared,
     "dismissed": _dismissed,

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import pyarrow as pa
 
+from dashboard.core.arrow import records
 from dashboard.core.words import LONGEST_DAYS, days_ahead
+from dashboard.store.finding_rows import GrowthRow
 from dashboard.views import formats
 
 NEVER = "not filling up"
 MAYBE = "may fill up"  # as likely it stands still: no day is told
-Row = Mapping[str, Any]
+Rates = dict[tuple[int | None, str | None], GrowthRow]
 
 
-def of_disks(growth: Iterable[Row]) -> dict[tuple[int, str], Row]:
+def of_disks(growth: pa.Table) -> Rates:
     """The rows of the findings table `growth` that are log dirs, not topics on them."""
-    return {(row["broker_id"], row["log_dir"]): row for row in growth if row["topic"] is None}
+    rows = records(growth.filter(growth["topic"].is_null()), GrowthRow)
+    return {(row.broker_id, row.log_dir): row for row in rows}
 
 
 def full_in(days: float | None) -> str:
@@ -23,10 +25,10 @@ def full_in(days: float | None) -> str:
     return NEVER if days is None else f"full in {days_ahead(days)}"
 
 
-def likely(row: Row) -> str:
+def likely(row: GrowthRow) -> str:
     """`full in 9 h`; no day where nine cases of ten hold one in which the disk never fills."""
-    unsure = row["days_to_full_high"] is None and row["days_to_full_low"] is not None
-    return MAYBE if unsure and row["days_to_full"] is not None else full_in(row["days_to_full"])
+    unsure = row.days_to_full_high is None and row.days_to_full_low is not None
+    return MAYBE if unsure and row.days_to_full is not None else full_in(row.days_to_full)
 
 
 def between(low: float | None, high: float | None) -> str:
@@ -41,9 +43,9 @@ def between(low: float | None, high: float | None) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def said(row: Row | None) -> str:
+def said(row: GrowthRow | None) -> str:
     """`full in 9 d (7 d to 14 d)`, or that it is not known."""
-    if row is None or row["used_bytes_per_hour"] is None:
+    if row is None or row.used_bytes_per_hour is None:
         return formats.UNKNOWN
-    sure = between(row["days_to_full_low"], row["days_to_full_high"])
+    sure = between(row.days_to_full_low, row.days_to_full_high)
     return likely(row) + (f" ({sure})" if sure else "")

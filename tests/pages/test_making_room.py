@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import LogDir
 from dashboard.triage import answer
@@ -152,7 +153,9 @@ def test_a_disk_that_needs_room_says_so_before_all_else_with_three_numbers_and_a
 def test_a_disk_that_is_full_within_a_day_alarms_unless_it_may_as_well_stand_still() -> None:
     disk = {"broker_id": 1, "log_dir": "/d", "total_bytes": 100 << 30, "usable_bytes": 60 << 30,
             "reclaimable_bytes": 7, "error": None}  # fmt: skip
-    place = {"topic": None, "broker_id": 1, "log_dir": "/d", "used_bytes_per_hour": 1}
+    disk |= {"taken_at": utc_now()}
+    place = {"taken_at": utc_now(), "topic": None, "broker_id": 1, "log_dir": "/d",
+             "growth_per_hour": 1, "used_bytes_per_hour": 1}  # fmt: skip
     soon = place | {"days_to_full": 0.9, "days_to_full_low": 0.5, "days_to_full_high": 1.4}
 
     def urgent(**growth: Any) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.core.arrow import records
 from dashboard.estimate.curve_tables import ReplicaCurves, integers
 from dashboard.estimate.curves import Flags, Floats, Freed, Ints
 from dashboard.estimate.expiring import kept
+from dashboard.store.finding_rows import DiskRow, GrowthRow
 from dashboard.views import days_to_full
 
 # What the growth what-if stands on: log dirs, and what each topic does in each of them. Pure.
@@ -30,7 +31,7 @@ class Disk:
     low: float | None
     likely: float | None
     high: float | None
-    growth: Mapping[str, Any] | None = None
+    growth: GrowthRow | None = None
 
     @property
     def used_bytes(self) -> int | None:
@@ -67,17 +68,17 @@ class Parts:
 
 def disks_of(disks: pa.Table, growth: pa.Table) -> list[Disk]:
     """Every log dir that is known by name, in the order of the findings table `disks`."""
-    rates = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
+    rates = days_to_full.of_disks(growth)
     found = []
-    for row in disks.to_pylist():
-        if row["log_dir"] is None:
+    for row in records(disks, DiskRow):
+        if row.log_dir is None:
             continue
-        rate = rates.get((row["broker_id"], row["log_dir"]))
+        rate = rates.get((row.broker_id, row.log_dir))
         low, likely, high = (
-            rate["used_bytes_per_hour" + end] if rate else None for end in ("_low", "", "_high")
+            getattr(rate, "used_bytes_per_hour" + end, None) for end in ("_low", "", "_high")
         )
-        sizes = row["total_bytes"], row["usable_bytes"]
-        found.append(Disk(row["broker_id"], row["log_dir"], *sizes, low, likely, high, rate))
+        sizes = row.total_bytes, row.usable_bytes
+        found.append(Disk(row.broker_id, row.log_dir, *sizes, low, likely, high, rate))
     return found
 
 

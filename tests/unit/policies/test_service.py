@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect.collected_tables import to_arrow
+from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.jobs.queue import enqueue
@@ -151,7 +151,8 @@ def test_an_application_that_a_kept_snapshot_knew_is_one(room: ServiceRoom) -> N
     writer = room.store.begin("snapshots", room.clock())
     columns = {"group_id": ["billing"], "type": ["classic"], "state": ["Empty"], "members": [0],
                "is_streams": [True]}  # fmt: skip
-    writer.write("groups", to_arrow("groups", columns, writer.id, room.clock()))
+    groups = table_of("groups", **columns)
+    writer.write("groups", to_arrow("groups", groups, writer.id, room.clock()))
     writer.commit(0.1, {})
     served(room)
     assert room.live.log_start(TOPIC) == 10

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect.collected_tables import to_arrow
+from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.settings.settings import declaration
 from tests.unit.policies.examples import policy
@@ -57,7 +57,7 @@ class Mirrored:
         at = self.room.clock()
         writer = self.room.store.begin("snapshots", at)
         for name, columns in tables.items():
-            writer.write(name, to_arrow(name, columns, writer.id, at))
+            writer.write(name, to_arrow(name, table_of(name, **columns), writer.id, at))
         writer.commit(0.1, {})
 
     def refusal(self) -> str:

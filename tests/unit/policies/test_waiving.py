@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect.collected_tables import to_arrow
+from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.policies.checking import check
 from dashboard.policies.service.applications import Job
 from dashboard.policies.service.purging import Site
@@ -62,7 +62,7 @@ class Room(ServiceRoom):
         at = self.clock()
         writer = self.store.begin("snapshots", at)
         for name, of in columns.items():
-            writer.write(name, to_arrow(name, of, writer.id, at))
+            writer.write(name, to_arrow(name, table_of(name, **of), writer.id, at))
         writer.commit(0.1, {"groups_incomplete": []})
 
     def cycle(self, **change: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from analytics.earlier import OnDriver
-from dashboard.collect.collected_tables import to_arrow
+from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.purge.evidence.readings import topic_readings
@@ -216,7 +216,7 @@ def write(
         }  # fmt: skip
     writer = store.begin("snapshots", at)
     for table, columns in tables.items():
-        writer.write(table, to_arrow(table, columns, writer.id, at))
+        writer.write(table, to_arrow(table, table_of(table, **columns), writer.id, at))
     writer.commit(0.1, details)
 
 

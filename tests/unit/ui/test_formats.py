@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dashboard.store.finding_rows import GrowthRow
 from dashboard.ui.components import markup
 from dashboard.views import days_to_full, formats
 
@@ -69,6 +70,8 @@ def test_names_from_the_cluster_cannot_become_markup() -> None:
 def test_a_disk_that_may_as_well_stand_still_is_full_on_no_day(
     days: float | None, low: float | None, high: float | None, said: str
 ) -> None:
-    row = {"used_bytes_per_hour": 1, "days_to_full": days}
-    row |= {"days_to_full_low": low, "days_to_full_high": high}
+    row = GrowthRow(
+        NOW, None, 1, "/d", 1, used_bytes_per_hour=1,
+        days_to_full=days, days_to_full_low=low, days_to_full_high=high,
+    )  # fmt: skip
     assert days_to_full.said(row) == said
