@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from pyspark.sql import SparkSession
 
-from analytics.job import analyze
+from analytics.job import Analyzed, analyze
 from analytics.session.archive import prepare
 from analytics.session.elsewhere import executors_watched, no_connector, usable
 from analytics.session.session import is_local, open_session
@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         snapshot_id = arguments.snapshot or cluster.latest_snapshot()
         cluster.manifest("snapshots", snapshot_id)
         spark = open_session(settings)
-        answer = _analyze(spark, settings, cluster, snapshot_id, arguments.full)
-        _print(answers, answer)
+        done = _analyze(spark, settings, cluster, snapshot_id, arguments.full)
+        _print(answers, done.to_json())
     except LowwaterError as error:
         _print(answers, error.to_json())
         return error.exit_code
@@ -106,9 +106,8 @@ def _answer(
         settings = current.get()
         request = _request(line)
         cluster = Store(root).cluster(request.get("cluster") or named)
-        return _analyze(
-            spark, settings, cluster, request.get("snapshot_id"), bool(request.get("full"))
-        )
+        wanted, full = request.get("snapshot_id"), bool(request.get("full"))
+        return _analyze(spark, settings, cluster, wanted, full).to_json()
     except LowwaterError as error:
         return {**error.to_json(), "exit_code": error.exit_code}
 
@@ -132,10 +131,10 @@ def _analyze(
     cluster: ClusterStore,
     snapshot_id: str | None,
     full: bool,
-) -> dict[str, Any]:
+) -> Analyzed:
     try:
         with executors_watched(spark, settings):
-            done = analyze(
+            return analyze(
                 spark, cluster, settings, now=utc_now, snapshot_id=snapshot_id, full=full
             )
     except AnalysisError as error:
@@ -150,7 +149,6 @@ def _analyze(
         raise
     except Exception as error:  # the loop must go on, whatever one snapshot did
         raise _failed(error, snapshot_id, lost=not usable(spark, settings)) from error
-    return done.to_json()
 
 
 def _failed(error: Exception, snapshot_id: str | None, *, lost: bool) -> AnalysisError:

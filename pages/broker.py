@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.arrow import records
+from dashboard.store.finding_rows import OrphanRow
 from dashboard.ui import making_room, orphan_rows, over_time, overview
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain, text
@@ -133,7 +135,7 @@ def show_slow(findings: Tables, broker_id: int) -> None:
 
 def show_orphans(findings: Tables, broker_id: int) -> None:
     """Folders there that the cluster no longer knows."""
-    rows = _of(findings.table("orphans"), broker_id).to_pylist()
+    rows = records(_of(findings.table("orphans"), broker_id), OrphanRow)
     st.html('<div class="lw"><h2>Orphans here</h2></div>')
     if not rows:
         st.caption("None is known; without an inventory of its log dirs most would not be.")

@@ -7,14 +7,16 @@ from functools import partial
 
 import streamlit as st
 
+from dashboard.core.arrow import records
 from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
 from dashboard.orphans.missing import VERDICTS_FILE, missing_inventories, sweep_line
 from dashboard.safety.orphan_words import KINDS, VERDICTS, seen_once
+from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui import orphan_bars, orphan_rows
 from dashboard.ui.components import states
 from dashboard.ui.components.picking import one
-from dashboard.ui.orphan_rows import Row, Wanted
+from dashboard.ui.orphan_rows import Wanted
 from dashboard.ui.session import access
 from dashboard.ui.session.context import Screen, Tables
 from dashboard.ui.session.header import analyzed
@@ -31,16 +33,16 @@ def show() -> None:
     if states.written_before(screen, found, "orphans"):
         return
     found.read("orphans", "disks", "sightings")
-    rows: Sequence[Row] = found.derived(
+    rows: Sequence[OrphanRow] = found.derived(
         "orphan rows", lambda: orphan_rows.ordered(found.table("orphans"))
     )
-    disks: Sequence[Row] = found.derived("disk rows", lambda: found.table("disks").to_pylist())
+    disks = found.derived("disk rows", lambda: records(found.table("disks"), DiskRow))
     once = found.derived("seen once", lambda: seen_once(found.table("sightings").to_pylist()))
     if rows:
         show_sentence(screen, found, rows, once)
     else:
         show_none(screen, disks, once)
-    missing = missing_inventories(disks)
+    missing = missing_inventories(found.table("disks").to_pylist())
     left, right = st.columns([6, 5], gap="medium") if missing else (st.container(), st.container())
     with left:
         st.html(orphan_bars.bars_html(orphan_bars.bars(disks, rows), screen.now))
@@ -50,7 +52,7 @@ def show() -> None:
         show_rows(screen, rows, disks)
 
 
-def show_sentence(screen: Screen, found: Tables, rows: Sequence[Row], once: int) -> None:
+def show_sentence(screen: Screen, found: Tables, rows: Sequence[OrphanRow], once: int) -> None:
     """How much lies there and may go, and all of it as files."""
     left, right = st.columns([7, 3], vertical_alignment="center")
     waiting = f"<br><small>{once_said(once)}</small>" if once else ""
@@ -85,10 +87,10 @@ def verdicts_text(screen: Screen, found: Tables) -> str:
     return verdicts.write(made)
 
 
-def show_none(screen: Screen, disks: Sequence[Row], once: int) -> None:
+def show_none(screen: Screen, disks: Sequence[DiskRow], once: int) -> None:
     """No orphan: where was looked, and where not."""
     answered = len(screen.brokers) - len(screen.missing_brokers)
-    listed = sorted({row["broker_id"] for row in disks if row["inventory_at"]})
+    listed = sorted({row.broker_id for row in disks if row.inventory_at})
     inventories = f"inventories of brokers {', '.join(map(str, listed))}" if listed else ""
     looked = f"metadata, and DescribeLogDirs of {answered} of {len(screen.brokers)} brokers"
     said = f"Looked at: {looked}; {inventories or 'no inventory of any disk'}."
@@ -113,7 +115,7 @@ def hosts(screen: Screen) -> Mapping[int, str]:
     return {row["broker_id"]: row["host"] for row in brokers}
 
 
-def show_rows(screen: Screen, rows: Sequence[Row], disks: Sequence[Row]) -> None:
+def show_rows(screen: Screen, rows: Sequence[OrphanRow], disks: Sequence[DiskRow]) -> None:
     """Filters, the table, and cards of what is selected."""
     columns = st.columns(4)
     folder = columns[0].text_input(
@@ -121,11 +123,9 @@ def show_rows(screen: Screen, rows: Sequence[Row], disks: Sequence[Row]) -> None
     )
     wanted = Wanted(
         folder=(folder or "").strip(),
-        kind=one(
-            columns[1], "Kind", "kind", [k for k in KINDS if any(r["kind"] == k for r in rows)]
-        ),
+        kind=one(columns[1], "Kind", "kind", [k for k in KINDS if any(r.kind == k for r in rows)]),
         verdict=one(columns[2], "Verdict", "verdict", list(VERDICTS)),
-        broker=one(columns[3], "Broker", "broker", sorted({str(r["broker_id"]) for r in rows})),
+        broker=one(columns[3], "Broker", "broker", sorted({str(r.broker_id) for r in rows})),
     )
     kept = [row for row in rows if wanted.keep(row)]
     if not kept:

@@ -88,23 +88,16 @@ def retention_fit(
     for lag in sorted(lags, key=lambda lag: lag.topic):
         topic, known = named[lag.topic], not lag.unknown
         row = RetentionFit(
-            topic=topic.topic,
-            topic_id=topic.topic_id,
-            owner=topic.owner,
-            retention_ms=topic.retention_ms,
-            replay_window_ms=topic.replay_window_ms,
-            partitions=lag.partitions,
-            unknown_partitions=lag.unknown,
+            topic=topic.topic, topic_id=topic.topic_id, owner=topic.owner,
+            retention_ms=topic.retention_ms, replay_window_ms=topic.replay_window_ms,
+            partitions=lag.partitions, unknown_partitions=lag.unknown,
             lag_since=lag.since if known else None,
             groups_since=lag.groups_since if known else None,
-            lag_low_ms=lag.lag_low_ms,
-            lag_high_ms=lag.lag_high_ms if known else None,
-            taken_at=taken_at,
-            margin=margin,
-            guards=sorted(guards.get(lag.topic, ())),
-            gone_groups=sorted(gone.get(lag.topic, ())),
+            lag_low_ms=lag.lag_low_ms, lag_high_ms=lag.lag_high_ms if known else None,
+            taken_at=taken_at, margin=margin,
+            guards=sorted(guards.get(lag.topic, ())), gone_groups=sorted(gone.get(lag.topic, ())),
             size_bytes=sizes[lag.topic],
-        ).judged()
+        ).judged()  # fmt: skip
         rows.append({**asdict(row), **_freed(row, topic, rates.get(lag.topic))})
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 

@@ -31,7 +31,7 @@ from dashboard.reports.parts import (
 )
 from dashboard.reports.source import Source
 from dashboard.safety.orphan_words import VERDICTS, seen_once
-from dashboard.store.finding_rows import GrowthRow
+from dashboard.store.finding_rows import DiskRow, GrowthRow, OrphanRow, SlowFollower
 from dashboard.views import days_to_full, formats
 from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
 from dashboard.views.days_to_full import Rates
@@ -45,49 +45,39 @@ _MOST_UNITS = 8
 def orphans_section(source: Source) -> Section:
     """Folders that the cluster no longer knows, with what may be done with them."""
     name, title = "orphans", "Orphans: bytes that Kafka no longer knows"
-    rows = source.rows("orphans")
-    rows.sort(key=lambda r: (-(_size(r) or 0), r["broker_id"], r["log_dir"], r["directory"] or ""))
+    rows = records(source.read("orphans"), OrphanRow)
+    rows.sort(key=lambda r: (-(r.on_disk or 0), r.broker_id, r.log_dir, r.directory or ""))
     says = [_unseen(source)] if _unseen(source) else []
-    once = seen_once(source.rows("sightings"))
+    once = seen_once(source.read("sightings").to_pylist())
     if once:
         says.append(f"{formats.plural(once, 'folder')} seen once only: no orphan yet.")
     if not rows:
         return Section(name, title, (text("No orphan is known.", *says),))
-    total, unmeasured = known_sum(_size(row) for row in rows)
-    verdicts = Counter(row["verdict"] for row in rows)
+    total, unmeasured = known_sum(row.on_disk for row in rows)
+    verdicts = Counter(row.verdict for row in rows)
     counted = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS)
     lead = f"{formats.plural(len(rows), 'orphan')} with {formats.size(total)}: {counted}."
     if unmeasured:
         lead += f" {formats.plural(unmeasured, 'size')} unknown."
     shown, more = capped(rows, "orphans")
     cells = tuple(
-        (number(r["broker_id"]), Words(r["log_dir"] or formats.UNKNOWN), Words(_name(r)),
-         Words(r["kind"]), size(_size(r), ORPHAN), Words(r["verdict"]), Words(r["reason"] or ""),
-         moment(r["first_seen_at"]))
+        (number(r.broker_id), Words(r.log_dir or formats.UNKNOWN), Words(r.name),
+         Words(r.kind), size(r.on_disk, ORPHAN), Words(r.verdict), Words(r.reason or ""),
+         moment(r.first_seen_at))
         for r in shown
     )  # fmt: skip
     heads = columns("Broker", "Log dir", "Folder", "Kind", ">Bytes", "Verdict", "Why",
                     "First seen (UTC)")  # fmt: skip
     bars = tuple(
-        Bar(f"{_name(r)} on {r['broker_id']}", ((ORPHAN, _size(r) or 0),)) for r in rows[:MOST_BARS]
+        Bar(f"{r.name} on {r.broker_id}", ((ORPHAN, r.on_disk or 0),)) for r in rows[:MOST_BARS]
     )
     chart = Bars("The largest orphans", bars)
     charts = (chart,) if chart.longest else ()
     return Section(name, title, (text(lead, *says),), charts, (Table(heads, cells, more=more),))
 
 
-def _size(row: Row) -> int | None:
-    """What the disk gave for it; without an inventory the bytes of its log."""
-    found: int | None = row["allocated_bytes"]
-    return row["size_bytes"] if found is None else found
-
-
-def _name(row: Row) -> str:
-    return row["directory"] or f"{row['topic']}-{row['partition']}"
-
-
 def _unseen(source: Source) -> str:
-    bare = sorted({r["broker_id"] for r in source.rows("disks") if r["inventory_at"] is None})
+    bare = sorted({row.broker_id for row in _disks(source) if row.inventory_at is None})
     if not bare:
         return ""
     shown = words.brokers(bare) if len(bare) <= _MOST_UNITS else f"{len(bare)} brokers"
@@ -98,32 +88,32 @@ def followers_section(source: Source) -> Section:
     """A sentence for each thing at fault, and the replicas that are furthest behind."""
     name, title = "followers", "Slow followers"
     table = source.read("slow_followers")
-    slow = [row for row in table.to_pylist() if row["slow"]]
+    slow = [row for row in records(table, SlowFollower) if row.slow]
     if not table.num_rows:
         return Section(name, title, (text("No partition has a follower."),))
     if not slow:
         count = formats.plural(table.num_rows, "follower")
         return Section(name, title, (text(f"None of {count} is slow."),))
-    slow.sort(key=lambda r: (r["topic"], r["partition"], r["broker_id"]))
-    slow.sort(key=lambda r: r["lag_seconds"] is None)
-    slow.sort(key=lambda r: -(r["lag_seconds"] or 0))
+    slow.sort(key=lambda r: (r.topic, r.partition, r.broker_id))
+    slow.sort(key=lambda r: r.lag_seconds is None)
+    slow.sort(key=lambda r: -(r.lag_seconds or 0))
     units = slow_units(table)
     says = [text(f"{words.first_letter_up(unit.text)}.") for unit in units[:_MOST_UNITS]]
     if len(units) > _MOST_UNITS:
         says.append(text(f"And {len(units) - _MOST_UNITS} more causes."))
     shown, more = capped(slow, "slow_followers")
     rows = tuple(
-        (Words(r["topic"]), number(r["partition"]), number(r["broker_id"]),
-         number(r["lag_records"]), size(r["lag_bytes"]), _seconds(r["lag_seconds"]),
-         Words(r["trend"] or formats.UNKNOWN), Words("yes" if r["in_sync"] else "no"),
-         Words(r["cause"] or formats.UNKNOWN))
+        (Words(r.topic), number(r.partition), number(r.broker_id),
+         number(r.lag_records), size(r.lag_bytes), _seconds(r.lag_seconds),
+         Words(r.trend or formats.UNKNOWN), Words("yes" if r.in_sync else "no"),
+         Words(r.cause or formats.UNKNOWN))
         for r in shown
     )  # fmt: skip
     heads = columns("Topic", ">Partition", ">Broker", ">Records", ">Bytes", ">Time", "Trend",
                     "In sync", "Cause")  # fmt: skip
-    late = [row for row in slow if row["lag_seconds"]][:MOST_BARS]
+    late = [row for row in slow if row.lag_seconds][:MOST_BARS]
     bars = tuple(
-        Bar(f"{r['topic']}-{r['partition']} on {r['broker_id']}", ((_LAG, r["lag_seconds"]),))
+        Bar(f"{r.topic}-{r.partition} on {r.broker_id}", ((_LAG, r.lag_seconds or 0.0),))
         for r in late
     )
     charts = (Bars("Furthest behind, in seconds", bars, "s"),) if bars else ()
@@ -137,7 +127,7 @@ def _seconds(lag: float | None) -> Words:
 def quality_section(source: Source) -> Section:
     """What is missing of the data behind every number here."""
     name, title = "quality", "How complete the data is"
-    rows = source.rows("quality")
+    rows: list[Row] = source.read("quality").to_pylist()
     missing = [row for row in rows if not row["complete"]]
     says = []
     if not rows:
@@ -207,30 +197,23 @@ _WEEK = 7
 _LEAST_GROWTH_WINDOW = "3 snapshots over 10 minutes"
 
 
-def used_share(row: Row) -> float | None:
-    """0 to 1; None where the broker does not tell total and usable bytes (KIP-827)."""
-    if not row["total_bytes"] or row["usable_bytes"] is None:
-        return None
-    return float(1 - row["usable_bytes"] / row["total_bytes"])
-
-
-def fullest_first(disks: Sequence[Row]) -> list[Row]:
+def _disks(source: Source) -> list[DiskRow]:
     """Log dirs by fullness; those of unknown fullness last."""
 
-    def order(row: Row) -> tuple[float, int, str]:
-        share = used_share(row)
-        return (-(share if share is not None else -1), row["broker_id"], row["log_dir"] or "")
+    def order(row: DiskRow) -> tuple[float, int, str]:
+        share = row.used_share
+        return (-(share if share is not None else -1), row.broker_id, row.log_dir or "")
 
-    return sorted(disks, key=order)
+    return sorted(records(source.read("disks"), DiskRow), key=order)
 
 
 def figures(source: Source) -> tuple[Figure, ...]:
     """The fullest disk, and the one that is full first."""
-    disks = fullest_first(source.rows("disks"))
-    known = [row for row in disks if used_share(row) is not None]
+    disks = _disks(source)
+    known = [row for row in disks if row.used_share is not None]
     if not known:
         return (Figure("Fullest disk", Words(formats.UNKNOWN), "no broker tells sizes"),)
-    share = used_share(known[0]) or 0.0
+    share = known[0].used_share or 0.0
     fullest = Figure("Fullest disk", Words(f"{share:.0%}"), _where(known[0]))
     rates = days_to_full.of_disks(source.read("growth"))
     untold = _untold(disks, rates)
@@ -241,11 +224,11 @@ def figures(source: Source) -> tuple[Figure, ...]:
     _, first = min(filling, key=lambda pair: pair[0])
     in_days = Words(days_to_full.likely(first).removeprefix("full "))
     sure = days_to_full.between(first.days_to_full_low, first.days_to_full_high)
-    note = ", ".join(filter(None, (_at(first.broker_id, first.log_dir), sure, untold)))
+    note = ", ".join(filter(None, (_where(first), sure, untold)))
     return fullest, Figure("First disk full", in_days, note)
 
 
-def _untold(disks: Sequence[Row], rates: Rates) -> str:
+def _untold(disks: Sequence[DiskRow], rates: Rates) -> str:
     """How many log dirs' pace is not known, in words; empty: none's."""
     known = _paced(rates)
     if not known:
@@ -261,7 +244,7 @@ def _paced(rates: Rates) -> int:
 
 def section(source: Source) -> Section:
     """Every log dir as a bar and a row; the topics that grow fastest."""
-    disks = fullest_first(source.rows("disks"))
+    disks = _disks(source)
     growth = source.read("growth")
     rates = days_to_full.of_disks(growth)
     name, title = "disks", "Disks, growth and days to full"
@@ -270,7 +253,7 @@ def section(source: Source) -> Section:
     drawn = (Bar(_where(row), _parts(row)) for row in disks[:MOST_BARS])
     bars = tuple(bar for bar in drawn if any(value for _, value in bar.parts))
     shown, more = capped(disks, "disks")
-    rows = tuple(_disk(row, rates.get((row["broker_id"], row["log_dir"]))) for row in shown)
+    rows = tuple(_disk(row, rates.get((row.broker_id, row.log_dir))) for row in shown)
     heads = columns("Broker", "Log dir", ">Total", ">Free", ">Full", ">Reclaimable",
                     ">Orphans", ">Change", "Full in", "Note")  # fmt: skip
     chart = Bars("Log dirs, fullest first: what lies on them", bars)
@@ -278,10 +261,10 @@ def section(source: Source) -> Section:
     return Section(name, title, (_said(disks, rates),), (chart,) if bars else (), tuple(tables))
 
 
-def _said(disks: Sequence[Row], rates: Rates) -> tuple[Words, ...]:
+def _said(disks: Sequence[DiskRow], rates: Rates) -> tuple[Words, ...]:
     dated = [r for r in rates.values() if days_to_full.likely(r).startswith("full in")]
     soon = [r for r in dated if (r.days_to_full or 0) <= _WEEK]
-    unmeasured = sum(used_share(row) is None for row in disks)
+    unmeasured = sum(row.used_share is None for row in disks)
     said = []
     untold = _untold(disks, rates)
     if _paced(rates):
@@ -301,22 +284,24 @@ def _said(disks: Sequence[Row], rates: Rates) -> tuple[Words, ...]:
     return text(*said)
 
 
-def _parts(row: Row) -> tuple[tuple[Meaning, float], ...]:
-    return tuple((meaning, sum(row[name] or 0 for name in names)) for meaning, names in _PARTS)
+def _parts(row: DiskRow) -> tuple[tuple[Meaning, float], ...]:
+    return tuple(
+        (meaning, sum(getattr(row, name) or 0 for name in names)) for meaning, names in _PARTS
+    )
 
 
-def _disk(row: Row, growth: GrowthRow | None) -> tuple[Words, ...]:
-    share = used_share(row)
-    stray, orphan = row["stray_bytes"], row["orphan_bytes"]
+def _disk(row: DiskRow, growth: GrowthRow | None) -> tuple[Words, ...]:
+    share = row.used_share
+    stray, orphan = row.stray_bytes, row.orphan_bytes
     orphans = None if stray is None and orphan is None else (stray or 0) + (orphan or 0)
-    note = row["error"] or ("" if row["inventory_at"] else "no inventory of this disk")
+    note = row.error or ("" if row.inventory_at else "no inventory of this disk")
     return (
-        number(row["broker_id"]),
-        Words(row["log_dir"] or formats.UNKNOWN),
-        size(row["total_bytes"]),
-        size(row["usable_bytes"]),
+        number(row.broker_id),
+        Words(row.log_dir or formats.UNKNOWN),
+        size(row.total_bytes),
+        size(row.usable_bytes),
         Words(formats.UNKNOWN if share is None else f"{share:.0%}"),
-        size(row["reclaimable_bytes"], RECLAIMABLE if row["reclaimable_bytes"] else None),
+        size(row.reclaimable_bytes, RECLAIMABLE if row.reclaimable_bytes else None),
         size(orphans, ORPHAN if orphans else None),
         rate(growth.used_bytes_per_hour if growth else None),
         Words(_full_in(growth), exact=_window(growth)),
@@ -355,9 +340,5 @@ def _topics(growth: pa.Table) -> list[Table]:
     return [Table(heads, rows, "Topics that grow fastest", more)]
 
 
-def _where(row: Row) -> str:
-    return _at(row["broker_id"], row["log_dir"])
-
-
-def _at(broker_id: int | None, log_dir: str | None) -> str:
-    return f"broker {broker_id} {log_dir or 'unknown log dir'}"
+def _where(row: DiskRow | GrowthRow) -> str:
+    return f"broker {row.broker_id} {row.log_dir or 'unknown log dir'}"

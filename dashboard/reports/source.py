@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 
@@ -40,11 +39,6 @@ class Source:
     begins: Begins | None = None
     ask: Ask | None = None
     price: Price | None = None
-
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        """A findings table as rows."""
-        found: list[dict[str, Any]] = self.read(table).to_pylist()
-        return found
 
     @property
     def now(self) -> datetime:

@@ -79,6 +79,28 @@ class OrphanRow:
     allocated_bytes: int | None = None
     newest_at: datetime | None = None
     check_at: datetime | None = None
+    topic_id: str | None = None
+    current_topic_id: str | None = None
+    index_bytes: int | None = None
+    first_seen_at: datetime | None = None
+    last_seen_at: datetime | None = None
+    snapshots_seen: int | None = None
+    evidence: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its folder; of a checkpoint entry the partition that it names."""
+        return self.directory or f"{self.topic}-{self.partition}"
+
+    @property
+    def path(self) -> str:
+        """Log dir and name."""
+        return f"{self.log_dir}/{self.name}"
+
+    @property
+    def on_disk(self) -> int | None:
+        """What the disk gave for it; without an inventory the bytes of its log."""
+        return self.size_bytes if self.allocated_bytes is None else self.allocated_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,20 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import streamlit as st
 
 from dashboard.core.words import binary
 from dashboard.orphans.missing import MissingInventory
 from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, KINDS, STRAY
+from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui.components import markup
-from dashboard.ui.orphan_rows import on_disk
 from dashboard.views import colours, formats
 
 # One bar per log dir: what its used bytes are made of, orphans by kind.
 
 SHOWN = 12
 _HAIRLINE = 0.05  # as in disks: below this share Kafka's bytes alone are the bar
-Row = Mapping[str, Any]
 # The look of each part; several share one, the words below the bar tell them apart.
 _LOOKS = {
     "live": "live", "future": "future", "indexes": "index", "delete": "delete",
@@ -71,13 +69,13 @@ class DirBar:
         return tuple(listed) if known < _HAIRLINE * whole else self.parts
 
 
-def bars(disks: Sequence[Row], orphans: Sequence[Row]) -> list[DirBar]:
+def bars(disks: Sequence[DiskRow], orphans: Sequence[OrphanRow]) -> list[DirBar]:
     """From the findings `disks` and `orphans`; most orphan bytes first, then most unexplained."""
-    by_dir: dict[tuple[int, str], list[Row]] = {}
+    by_dir: dict[tuple[int, str | None], list[OrphanRow]] = {}
     for row in orphans:
-        if row["kind"] != CHECKPOINT_ENTRY:
-            by_dir.setdefault((row["broker_id"], row["log_dir"]), []).append(row)
-    found = [_bar(row, by_dir.get((row["broker_id"], row["log_dir"]), [])) for row in disks]
+        if row.kind != CHECKPOINT_ENTRY:
+            by_dir.setdefault((row.broker_id, row.log_dir), []).append(row)
+    found = [_bar(row, by_dir.get((row.broker_id, row.log_dir), [])) for row in disks]
     return sorted(found, key=lambda bar: (-bar.orphan_bytes, -_rest(bar), bar.broker_id))
 
 
@@ -85,26 +83,25 @@ def _rest(bar: DirBar) -> int:
     return sum(part.size_bytes for part in bar.parts if part.word == "unexplained")
 
 
-def _bar(row: Row, orphans: Sequence[Row]) -> DirBar:
-    known = None not in (row["total_bytes"], row["usable_bytes"])
-    counted = (row["stray_bytes"] or 0) + (row["orphan_bytes"] or 0)
+def _bar(row: DiskRow, orphans: Sequence[OrphanRow]) -> DirBar:
+    counted = (row.stray_bytes or 0) + (row.orphan_bytes or 0)
     return DirBar(
-        row["broker_id"],
-        row["log_dir"] or "unknown log dir",
+        row.broker_id,
+        row.log_dir or "unknown log dir",
         tuple(part for part in _parts(row, orphans, counted) if part.size_bytes),
-        row["total_bytes"] - row["usable_bytes"] if known else None,
-        row["inventory_at"],
+        row.used_bytes,
+        row.inventory_at,
         0 if counted else len(orphans),
-        row["error"],
+        row.error,
     )
 
 
-def _parts(row: Row, orphans: Sequence[Row], counted: int) -> Iterator[Part]:
-    yield Part("live", sum(row[name] or 0 for name in _NEEDED))
-    yield from (Part(word, row[column] or 0) for word, column in _BESIDE)
+def _parts(row: DiskRow, orphans: Sequence[OrphanRow], counted: int) -> Iterator[Part]:
+    yield Part("live", sum(getattr(row, name) or 0 for name in _NEEDED))
+    yield from (Part(word, getattr(row, column) or 0) for word, column in _BESIDE)
     sums = dict.fromkeys(KINDS, 0)
     for orphan in orphans:
-        sums[orphan["kind"]] += on_disk(orphan) or 0
+        sums[orphan.kind] += orphan.on_disk or 0
     left = counted
     for kind in KINDS[1:]:
         size = min(sums[kind], left)
@@ -112,7 +109,7 @@ def _parts(row: Row, orphans: Sequence[Row], counted: int) -> Iterator[Part]:
         yield Part(kind.replace("-", " "), size, orphan=True)
     # What no row explains is a -stray folder of which nothing more is said.
     yield Part(STRAY, left, orphan=True)
-    yield Part("unexplained", row["unexplained_bytes"] or 0)
+    yield Part("unexplained", row.unexplained_bytes or 0)
 
 
 def bars_html(found: Sequence[DirBar], now: datetime) -> str:

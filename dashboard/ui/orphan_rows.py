@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import streamlit as st
 
+from dashboard.core.arrow import records
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.orphans.missing import NEVER_SWEPT
 from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED, VERDICTS
+from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui.components import grid, markup
 from dashboard.views import formats
 from dashboard.views.colours import ORPHAN
 
 # Rows of the findings table `orphans` for a page: order, filters, totals in one sentence.
 
-Row = Mapping[str, Any]
 VERDICT_WORDS = {REMOVABLE: "✔ removable", SCHEDULED: "◷ scheduled", NEVER: "⊘ never"}
 KIND_WORDS = {
     "stray": "the broker set it aside as stray",
@@ -43,46 +43,30 @@ class Wanted:
     verdict: str | None = None
     broker: str | None = None
 
-    def keep(self, row: Row) -> bool:
+    def keep(self, row: OrphanRow) -> bool:
         """Whether a row passes all of them."""
         return (
-            self.folder.lower() in path(row).lower()
-            and self.kind in (None, row["kind"])
-            and self.verdict in (None, row["verdict"])
-            and self.broker in (None, str(row["broker_id"]))
+            self.folder.lower() in row.path.lower()
+            and self.kind in (None, row.kind)
+            and self.verdict in (None, row.verdict)
+            and self.broker in (None, str(row.broker_id))
         )
 
 
-def ordered(orphans: pa.Table) -> tuple[Row, ...]:
+def ordered(orphans: pa.Table) -> tuple[OrphanRow, ...]:
     """What may go first, then by what it gives back, then by place."""
-    rows: list[Row] = orphans.to_pylist()
-    rows.sort(key=lambda r: (r["broker_id"], path(r)))
-    rows.sort(key=lambda r: (VERDICTS.index(r["verdict"]), -(on_disk(r) or 0)))
+    rows = records(orphans, OrphanRow)
+    rows.sort(key=lambda r: (r.broker_id, r.path))
+    rows.sort(key=lambda r: (VERDICTS.index(r.verdict), -(r.on_disk or 0)))
     return tuple(rows)
 
 
-def name(row: Row) -> str:
-    """Its folder; of a checkpoint entry the partition that it names."""
-    return row["directory"] or f"{row['topic']}-{row['partition']}"
-
-
-def path(row: Row) -> str:
-    """Log dir and name."""
-    return f"{row['log_dir']}/{name(row)}"
-
-
-def on_disk(row: Row) -> int | None:
-    """What the disk gave for it; without an inventory the bytes of its log."""
-    found: int | None = row["allocated_bytes"]
-    return row["size_bytes"] if found is None else found
-
-
-def total(rows: Iterable[Row]) -> int:
+def total(rows: Iterable[OrphanRow]) -> int:
     """Bytes on disk as far as they are known."""
-    return sum(on_disk(row) or 0 for row in rows)
+    return sum(row.on_disk or 0 for row in rows)
 
 
-def sentence(rows: Sequence[Row], now: datetime) -> str:
+def sentence(rows: Sequence[OrphanRow], now: datetime) -> str:
     """How much lies there, how much of it may go, and when the rest is looked at again (HTML)."""
     whole = markup.strong(markup.size(total(rows)), ORPHAN)
     parts = [f"{whole} in {formats.plural(len(rows), 'orphan')}."]
@@ -92,9 +76,9 @@ def sentence(rows: Sequence[Row], now: datetime) -> str:
         parts.append(f"<b>{markup.size(total(ready))}</b> may go now, in {count}.")
     else:
         parts.append("Nothing may go yet.")
-    waiting = [row for row in rows if row["verdict"] == SCHEDULED]
+    waiting = [row for row in rows if row.verdict == SCHEDULED]
     if waiting:
-        first = min(row["check_at"] for row in waiting)
+        first = min(row.check_at for row in waiting if row.check_at is not None)
         parts.append(
             f"{markup.size(total(waiting))} in {formats.number(len(waiting))} wait; the first is "
             f"looked at again {markup.hover(until(first, now), markup.exact(first))}."
@@ -102,15 +86,15 @@ def sentence(rows: Sequence[Row], now: datetime) -> str:
     staying = len(rows) - len(ready) - len(waiting)
     if staying:
         parts.append(f"{formats.number(staying)} {'stays' if staying == 1 else 'stay'}.")
-    unknown = sum(on_disk(row) is None and row["kind"] != CHECKPOINT_ENTRY for row in rows)
+    unknown = sum(row.on_disk is None and row.kind != CHECKPOINT_ENTRY for row in rows)
     if unknown:
         parts.append(f"The size of {formats.number(unknown)} is not known.")
     return " ".join(parts)
 
 
-def sweepable(row: Row) -> bool:
+def sweepable(row: OrphanRow) -> bool:
     """Whether a sweep would look at it: it may go, and is of a kind that a sweep moves."""
-    return bool(row["verdict"] == REMOVABLE and row["kind"] not in NEVER_SWEPT)
+    return bool(row.verdict == REMOVABLE and row.kind not in NEVER_SWEPT)
 
 
 def until(moment: datetime, now: datetime) -> str:
@@ -127,9 +111,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def as_csv(orphans: Iterable[Mapping[str, Any]]) -> str:
+def as_csv(orphans: Iterable[OrphanRow]) -> str:
     """Rows of the findings table `orphans`; times are UTC, unknown is an empty cell."""
-    return rows_as_csv(COLUMNS, ([row[name] for name in COLUMNS] for row in orphans))
+    return rows_as_csv(COLUMNS, ([getattr(row, name) for name in COLUMNS] for row in orphans))
 
 
 # The table of orphans: one line each, what may go first.
@@ -137,25 +121,25 @@ def as_csv(orphans: Iterable[Mapping[str, Any]]) -> str:
 TABLE_SHOWN = 1000  # rows that can be selected cannot be fetched as they are scrolled to
 
 
-def frame(rows: Sequence[Row]) -> tuple[pd.DataFrame, str]:
+def frame(rows: Sequence[OrphanRow]) -> tuple[pd.DataFrame, str]:
     """The rows as a frame, and the unit of the column of bytes."""
-    sizes = [on_disk(row) for row in rows]
+    sizes = [row.on_disk for row in rows]
     unit, divisor = formats.common_unit(sizes)
     shown = {
-        "Verdict": [VERDICT_WORDS[row["verdict"]] for row in rows],
-        "Kind": [row["kind"] for row in rows],
-        "Broker": [row["broker_id"] for row in rows],
-        "Log dir": [row["log_dir"] for row in rows],
-        "Folder": [name(row) for row in rows],
+        "Verdict": [VERDICT_WORDS[row.verdict] for row in rows],
+        "Kind": [row.kind for row in rows],
+        "Broker": [row.broker_id for row in rows],
+        "Log dir": [row.log_dir for row in rows],
+        "Folder": [row.name for row in rows],
         "On disk": pd.Series([None if s is None else s / divisor for s in sizes], dtype="float64"),
         "Newest record": _times(rows, "newest_at"),
         "First seen": _times(rows, "first_seen_at"),
-        "Reason": [row["reason"] for row in rows],
+        "Reason": [row.reason for row in rows],
     }
     return pd.DataFrame(shown), unit
 
 
-def show_table(rows: Sequence[Row]) -> list[Row]:
+def show_table(rows: Sequence[OrphanRow]) -> list[OrphanRow]:
     """Draw the first rows; those that are selected."""
     rest, rows = len(rows) - TABLE_SHOWN, rows[:TABLE_SHOWN]
     shown, unit = frame(rows)
@@ -177,7 +161,7 @@ def show_table(rows: Sequence[Row]) -> list[Row]:
             "First seen": time(format="distance", width=105),
             "Reason": text(width=280),
         },
-        map(path, rows),
+        (row.path for row in rows),
         key="orphans",
         several=True,
         alt="Orphans with verdict, kind, broker, log dir, folder, bytes on disk, times and reason",
@@ -190,8 +174,8 @@ def show_table(rows: Sequence[Row]) -> list[Row]:
     return [rows[index] for index in chosen]
 
 
-def _times(rows: Sequence[Row], column: str) -> pd.Series:
-    return pd.Series(pd.to_datetime([row[column] for row in rows], utc=True))
+def _times(rows: Sequence[OrphanRow], column: str) -> pd.Series:
+    return pd.Series(pd.to_datetime([getattr(row, column) for row in rows], utc=True))
 
 
 # Evidence cards: all that is known of one orphan, its verdict, and the line that sweeps it.
@@ -199,7 +183,7 @@ def _times(rows: Sequence[Row], column: str) -> pd.Series:
 CARDS_SHOWN = 12
 
 
-def show_cards(rows: Sequence[Row], lines: Mapping[int, str], now: datetime) -> None:
+def show_cards(rows: Sequence[OrphanRow], lines: Mapping[int, str], now: datetime) -> None:
     """The first cards, two beside each other. `lines`: the sweep's line by broker."""
     shown = rows[:CARDS_SHOWN]
     for at in range(0, len(shown), 2):
@@ -208,62 +192,62 @@ def show_cards(rows: Sequence[Row], lines: Mapping[int, str], now: datetime) -> 
             with place, st.container(border=True, height="stretch"):
                 st.html(card_html(row, now))
                 if sweepable(row):
-                    st.code(lines[row["broker_id"]], language=None, wrap_lines=True)
+                    st.code(lines[row.broker_id], language=None, wrap_lines=True)
     rest = len(rows) - len(shown)
     if rest > 0:
         st.caption(f"and {formats.plural(rest, 'card')} more: filter, or select rows.")
 
 
-def card_html(row: Row, now: datetime) -> str:
+def card_html(row: OrphanRow, now: datetime) -> str:
     """One card; what is not known says so."""
     facts = "".join(f"<dt>{term}</dt><dd>{said}</dd>" for term, said in _facts(row, now))
     return (
-        f'<div class="lw lw-card"><h3>✚ {markup.text(name(row))}</h3>'
+        f'<div class="lw lw-card"><h3>✚ {markup.text(row.name)}</h3>'
         f"<p>{_verdict(row, now)}</p><dl>{facts}</dl>"
-        f"<p><small>{markup.text(row['evidence'] or '')}</small></p>{_how(row)}</div>"
+        f"<p><small>{markup.text(row.evidence or '')}</small></p>{_how(row)}</div>"
     )
 
 
-def _verdict(row: Row, now: datetime) -> str:
-    said = f"<b>{VERDICT_WORDS[row['verdict']]}</b>: {markup.text(row['reason'])}."
-    if row["verdict"] != SCHEDULED:
+def _verdict(row: OrphanRow, now: datetime) -> str:
+    said = f"<b>{VERDICT_WORDS[row.verdict]}</b>: {markup.text(row.reason)}."
+    moment = row.check_at
+    if row.verdict != SCHEDULED or moment is None:
         return said
-    moment = row["check_at"]
     return f"{said} Looked at again {markup.hover(until(moment, now), markup.exact(moment))}."
 
 
-def _facts(row: Row, now: datetime) -> list[tuple[str, str]]:
-    where = f"broker {row['broker_id']}, {row['log_dir']}"
-    seen = formats.plural(row["snapshots_seen"], "snapshot") if row["snapshots_seen"] else "unknown"
+def _facts(row: OrphanRow, now: datetime) -> list[tuple[str, str]]:
+    where = f"broker {row.broker_id}, {row.log_dir}"
+    seen = formats.plural(row.snapshots_seen, "snapshot") if row.snapshots_seen else "unknown"
     return [
         ("Where", markup.text(where)),
-        ("Kind", markup.text(f"{row['kind']}: {KIND_WORDS.get(row['kind'], '')}")),
-        ("Topic", markup.text(f"{row['topic']}, partition {row['partition']}")),
+        ("Kind", markup.text(f"{row.kind}: {KIND_WORDS.get(row.kind, '')}")),
+        ("Topic", markup.text(f"{row.topic}, partition {row.partition}")),
         ("Topic id", _ids(row)),
         ("On disk", _size(row)),
-        ("Newest record", markup.ago(row["newest_at"], now)),
-        ("Seen", f"first {markup.ago(row['first_seen_at'], now)}, last "
-                 f"{markup.ago(row['last_seen_at'], now)}, by {seen}"),
+        ("Newest record", markup.ago(row.newest_at, now)),
+        ("Seen", f"first {markup.ago(row.first_seen_at, now)}, last "
+                 f"{markup.ago(row.last_seen_at, now)}, by {seen}"),
     ]  # fmt: skip
 
 
-def _ids(row: Row) -> str:
-    mine = row["topic_id"] or "none in the folder"
-    today = row["current_topic_id"]
+def _ids(row: OrphanRow) -> str:
+    mine = row.topic_id or "none in the folder"
+    today = row.current_topic_id
     named = f"<code>{markup.text(today)}</code>" if today else "no topic of that name is known"
     return f"<code>{markup.text(mine)}</code><br>today: {named}"
 
 
-def _size(row: Row) -> str:
-    said = markup.size(on_disk(row))
-    if row["allocated_bytes"] is None:
+def _size(row: OrphanRow) -> str:
+    said = markup.size(row.on_disk)
+    if row.allocated_bytes is None:
         return f"{said} of log; the rest is not known without an inventory"
-    return f"{said}, {markup.size(row['size_bytes'])} of it records"
+    return f"{said}, {markup.size(row.size_bytes)} of it records"
 
 
-def _how(row: Row) -> str:
+def _how(row: OrphanRow) -> str:
     """What the line below the card does, or why there is none."""
-    if row["kind"] in NEVER_SWEPT:
+    if row.kind in NEVER_SWEPT:
         return "<p>No sweep touches this kind; see docs/sweep.md.</p>"
     if not sweepable(row):
         return ""
@@ -273,10 +257,10 @@ def _how(row: Row) -> str:
     )
 
 
-def lines_of(disks: Sequence[Row], line: Any) -> dict[int, str]:
+def lines_of(disks: Sequence[DiskRow], line: Callable[[list[str]], str]) -> dict[int, str]:
     """The sweep's line by broker: `line` makes it from all the log dirs of one."""
     by_broker: dict[int, list[str]] = {}
     for row in disks:
-        if row["log_dir"] is not None:
-            by_broker.setdefault(row["broker_id"], []).append(row["log_dir"])
+        if row.log_dir is not None:
+            by_broker.setdefault(row.broker_id, []).append(row.log_dir)
     return {broker: line(sorted(dirs)) for broker, dirs in by_broker.items()}

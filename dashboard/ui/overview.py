@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.arrow import records
-from dashboard.store.finding_rows import DiskRow, GrowthRow
+from dashboard.store.finding_rows import DiskRow, GrowthRow, OrphanRow
 from dashboard.ui.components import markup
 from dashboard.ui.components.markup import plain
-from dashboard.ui.orphan_rows import name, on_disk
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import colours, days_to_full, formats
@@ -385,18 +384,18 @@ def orphans(screen: Screen) -> None:
     st.html('<div class="lw"><h2>Newest orphans</h2></div>')
     for row in rows:
         label = (
-            f"broker {row['broker_id']}, **{plain(name(row))}**: {formats.size(on_disk(row))}, "
-            f"{plain(row['kind'])}, {row['verdict']}, "
-            f"first seen {formats.ago(row['first_seen_at'], screen.now)}"
+            f"broker {row.broker_id}, **{plain(row.name)}**: {formats.size(row.on_disk)}, "
+            f"{plain(row.kind)}, {row.verdict}, "
+            f"first seen {formats.ago(row.first_seen_at, screen.now)}"
         )
-        routes.link("orphans", label, folder=name(row), broker=str(row["broker_id"]))
+        routes.link("orphans", label, folder=row.name, broker=str(row.broker_id))
     if table.num_rows > ROWS:
         routes.link("orphans", f"All {formats.plural(table.num_rows, 'orphan')} and their evidence")
 
 
-def newest_orphans(orphans: pa.Table, limit: int) -> list[dict[str, Any]]:
+def newest_orphans(orphans: pa.Table, limit: int) -> list[OrphanRow]:
     """Rows of the findings, those seen last for the first time first, then by size and name."""
-    rows = orphans.to_pylist()
-    rows.sort(key=lambda r: (r["broker_id"], r["log_dir"], r["directory"] or ""))
-    rows.sort(key=lambda r: (r["first_seen_at"], on_disk(r) or 0), reverse=True)
-    return list(rows[:limit])
+    rows = records(orphans, OrphanRow)
+    rows.sort(key=lambda row: (row.broker_id, row.log_dir, row.directory or ""))
+    rows.sort(key=lambda row: (row.first_seen_at, row.on_disk or 0), reverse=True)
+    return rows[:limit]

@@ -14,6 +14,7 @@ import pytest
 from dashboard.core import csv_cells
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.upkeep.journal_export import as_csv
+from dashboard.store.finding_rows import OrphanRow
 from dashboard.ui import orphan_rows
 from tests.unit.purge.test_journal import insert
 from tests.unit.purge.test_plan import free_plan
@@ -42,7 +43,7 @@ def test_a_text_that_a_spreadsheet_would_run_gets_an_apostrophe_in_every_file(
 ) -> None:
     text = f"{start}1+cmd|' /C calc'!A0"
     table = csv_cells.table_as_csv(pa.table({"group_id": [text]})).decode()
-    orphans = orphan_rows.as_csv([dict.fromkeys(orphan_rows.COLUMNS) | {"log_dir": text}])
+    orphans = orphan_rows.as_csv([OrphanRow(1, text, None, None, None, "stray", 1, "never")])
     insert(journal, free_plan(), who=text)
 
     found = first(table, "group_id"), first(orphans, "log_dir"), first(as_csv(journal), "who")
@@ -64,7 +65,7 @@ def test_no_part_of_a_text_is_a_formula_whatever_the_spreadsheets_separator(
     insert(journal, free_plan(), who=text)
     files = [
         csv_cells.table_as_csv(pa.table({"n": [1], "group_id": [text]})).decode(),
-        orphan_rows.as_csv([dict.fromkeys(orphan_rows.COLUMNS) | {"log_dir": text}]),
+        orphan_rows.as_csv([OrphanRow(1, text, None, None, None, "stray", 1, "never")]),
         as_csv(journal),
     ]
     for file in files:

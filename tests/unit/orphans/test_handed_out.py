@@ -11,6 +11,7 @@ from dashboard.cli.findings import orphans
 from dashboard.cli.parser import new_parser, parse
 from dashboard.orphans.missing import sweep_line
 from dashboard.safety import orphan_words as words
+from dashboard.store.finding_rows import OrphanRow
 from dashboard.store.snapshots import Connection
 from dashboard.ui import orphan_rows
 
@@ -36,13 +37,14 @@ def test_what_is_not_known_of_a_connection_is_left_to_the_reader() -> None:
 
 
 def test_csv_has_a_line_per_orphan_and_no_formula() -> None:
-    row = dict.fromkeys(orphan_rows.COLUMNS) | {
-        "broker_id": 3, "log_dir": "=cmd()", "reason": 'it says "no", twice', "newest_at": SEEN,
-    }  # fmt: skip
+    row = OrphanRow(
+        3, "=cmd()", None, None, None, "stray", 1, "never",
+        reason='it says "no", twice', newest_at=SEEN,
+    )  # fmt: skip
     (read,) = csv.DictReader(io.StringIO(orphan_rows.as_csv([row])))
 
     assert (read["broker_id"], read["log_dir"], read["directory"]) == ("3", "'=cmd()", "")
-    assert (read["reason"], read["newest_at"]) == (row["reason"], "2026-03-01T04:00:00.000Z")
+    assert (read["reason"], read["newest_at"]) == (row.reason, "2026-03-01T04:00:00.000Z")
 
 
 def test_strays_and_folders_on_their_way_out_wait_for_no_second_look() -> None:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from dashboard.orphans.missing import missing_inventories
-from dashboard.store.tables import FINDING_TABLES
+from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui import orphan_bars
 from dashboard.ui.orphan_bars import bars
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
-_BLANK = dict.fromkeys(FINDING_TABLES["disks"].schema.names)
-_ORPHAN = dict.fromkeys(FINDING_TABLES["orphans"].schema.names)
+_DISK = DiskRow(NOW, 1, "/d", 1000, 100, live_bytes=500, inventory_at=NOW)
 
 
-def disk(**columns: Any) -> dict[str, Any]:
-    return {**_BLANK, "broker_id": 1, "log_dir": "/d", "total_bytes": 1000, "usable_bytes": 100,
-            "live_bytes": 500, "inventory_at": NOW, **columns}  # fmt: skip
+def disk(**columns: Any) -> DiskRow:
+    return replace(_DISK, **columns)
 
 
-def orphan(kind: str, size: int | None, **columns: Any) -> dict[str, Any]:
-    return {**_ORPHAN, "broker_id": 1, "log_dir": "/d", "kind": kind, "size_bytes": size, **columns}
+def orphan(kind: str, size: int | None, **columns: Any) -> OrphanRow:
+    return OrphanRow(1, "/d", None, None, None, kind, size, "never", **columns)
 
 
 def parts(bar: orphan_bars.DirBar) -> dict[str, int]:
@@ -67,7 +66,7 @@ def test_other_files_that_dwarf_kafkas_are_left_out_of_the_drawing_but_told() ->
 
 
 def test_a_log_dir_that_did_not_answer_is_hatched_with_its_reason() -> None:
-    silent = {**_BLANK, "broker_id": 2, "log_dir": None, "error": "no answer within <10 s>"}
+    silent = DiskRow(NOW, 2, None, None, None, "no answer within <10 s>")
     html = orphan_bars.bars_html(bars([silent], []), NOW)
 
     assert "no answer within &lt;10 s&gt;" in html
@@ -77,7 +76,7 @@ def test_a_log_dir_that_did_not_answer_is_hatched_with_its_reason() -> None:
 def test_lines_for_disks_that_nobody_listed_quote_what_a_shell_would_run() -> None:
     bare = [disk(inventory_at=None, log_dir="/a b", unexplained_bytes=5),
             disk(broker_id=2, inventory_at=None, unexplained_bytes=None)]  # fmt: skip
-    missing = missing_inventories(bare)
+    missing = missing_inventories(map(asdict, bare))
     lines = orphan_bars.missing_lines(missing, {1: "h;rm -rf x"}).splitlines()
 
     assert lines[0] == (
