@@ -145,6 +145,7 @@ def _who_reads(
         met=readers,
         unread=set(sums["unread"]["group_id"].to_pylist()),
         complete=not work.snapshot.details.get("groups_incomplete"),
+        now=seen_at(work.snapshot),
     )
 
 

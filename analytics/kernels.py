@@ -98,7 +98,7 @@ def remembered(view: BucketView, work: Work) -> Told:
     new = since(view, work.base, snapshot)
     counted = counters.new(view, work.base, snapshot)
     sums = {
-        "held": met.held(offsets),
+        "held": met.held(held, former),
         "telling": groups.of_telling(view, snapshot, work.telling),
         "unread": groups.unread(view, snapshot),
         "holdings": broker_facts.holdings(sizes, segments),

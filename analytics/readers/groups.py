@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,6 @@ import pyarrow.compute as pc
 from analytics.readers import met as met_of
 from dashboard.core.arrow import column, looked_up, places
 from dashboard.domain.model import is_telling
-from dashboard.history import met_readers
 from dashboard.history.met_readers import Met
 from dashboard.safety.readers import GROUPS, Readers, readers, without_offset
 from dashboard.safety.standing import COMMITS
@@ -32,20 +32,21 @@ def who_reads(
     met: Met,
     unread: Collection[str],
     complete: bool,
+    now: datetime,
 ) -> Readers:
     """Who may read which topic, by the snapshot's `groups` and their offsets.
 
     `offsets`: topic_no and group_id of `of_telling`; `streams` are groups that were Kafka Streams
     applications, `held` (topic, group_id) where offsets are held, `met` as `met_readers` has them;
     `unread` are groups of which some offset could not be read; `complete`: all were listed, and
-    their offsets told.
+    their offsets told; `now`: when the snapshot saw its own, as `held` has it.
     """
     ids = (column(groups, name).to_pylist() for name in ("group_id", "members"))
-    there = met_of.there(topics)
-    held = held.filter(met_of.on(held, there))
+    seen = held["offset_seen_at"]
+    live = held.filter(pc.fill_null(pc.equal(seen, pa.scalar(now, seen.type)), False))
+    held = held.filter(met_of.on(held, met_of.there(topics)))
     number = looked_up(column(held, "topic"), column(topics, "topic"), column(topics, "topic_no"))
     commits = pa.table({"topic_no": number, "group_id": held["group_id"]})
-    placed = {*column(held, "group_id").to_pylist(), *met_readers.placed(met, there)}
     return readers(
         groups.select(GROUPS.names),
         offsets,
@@ -54,7 +55,9 @@ def who_reads(
         commits=commits,
         met=met,
         unread=unread,
-        unplaced=without_offset(zip(*ids, strict=True), placed) if complete else (),
+        unplaced=without_offset(zip(*ids, strict=True), live["group_id"].to_pylist())
+        if complete
+        else (),
     )
 
 

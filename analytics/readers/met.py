@@ -26,17 +26,28 @@ def remembered(
     return found
 
 
-def held(offsets: pa.Table) -> pa.Table:
+def held(offsets: pa.Table, former: pa.Table) -> pa.Table:
     """topic, group_id and last_seen_at_min, of its last known offsets there the one that was seen
-    longest ago. Sums of parts may be summed again.
+    longest ago; and offset_seen_at, when one was seen last of the topic as it is now (null: none).
+    `former` are offsets of earlier topics of a name. Sums of parts may be summed again.
     """
-    return offsets.group_by(["topic", "group_id"]).aggregate([("last_seen_at", "min")])
+    seen = pc.if_else(offsets["committed_offset"].is_valid(), offsets["last_seen_at"], None)
+    parts = [
+        offsets.select(_SEEN).append_column("offset_seen_at", seen),
+        former.select(_SEEN).append_column("offset_seen_at", pa.nulls(len(former), seen.type)),
+    ]
+    rows = pa.concat_tables(parts).rename_columns(_HELD)
+    return summed(rows)
 
 
 def summed(found: pa.Table) -> pa.Table:
     """One row per topic and group."""
-    sums = found.group_by(["topic", "group_id"]).aggregate([("last_seen_at_min", "min")])
-    return sums.rename_columns(["topic", "group_id", "last_seen_at_min"])
+    sums = found.group_by(_HELD[:2]).aggregate([(_HELD[2], "min"), (_HELD[3], "max")])
+    return sums.rename_columns(_HELD)
+
+
+_SEEN = ["topic", "group_id", "last_seen_at"]
+_HELD = ["topic", "group_id", "last_seen_at_min", "offset_seen_at"]
 
 
 def there(topics: pa.Table) -> set[str]:
@@ -59,7 +70,8 @@ def without_offset(met: Met, held: pa.Table, topics: pa.Table, oldest_kept: int)
     `topics`), as long as a kept snapshot may show it: met since `oldest_kept` (microseconds).
     """
     oldest: Met = {}
-    reading = {*held.filter(on(held, there(topics)))["group_id"].to_pylist()}
+    current = pc.and_(on(held, there(topics)), held["offset_seen_at"].is_valid())
+    reading = {*held.filter(current)["group_id"].to_pylist()}
     of = {group for group, _ in met}
     sums = held.filter(pc.is_in(held["group_id"], value_set=pa.array(sorted(of), pa.string())))
     times = sums["last_seen_at_min"].cast(pa.int64()).to_pylist()

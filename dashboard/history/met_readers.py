@@ -85,11 +85,6 @@ def _of_topics(found: Met, wanted: set[str] | None) -> Met:
     }
 
 
-def placed(met: Met, there: Collection[str]) -> set[str]:
-    """Groups of which some topic is known where members of theirs were met, and that is `there`."""
-    return {group for group, topic in met if topic in there}
-
-
 def topic_names(store: ClusterStore, snapshot: str) -> list[str]:
     """The topics of a snapshot. Raises StoreError."""
     names: list[str] = store.read("snapshots", snapshot, "topics", ["topic"])["topic"].to_pylist()

@@ -54,7 +54,7 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
     """
     if not samples:
         return []
-    hosts = samples[-1].hosts
+    hosts = _hosts(samples)
     partitions = Counter(samples[-1].leaders["topic"].to_pylist())
     explained: dict[tuple[int, ...], dict[str, int | None]] = {}
     found = []
@@ -73,6 +73,15 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
             )
             found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at))
     return sorted(found, key=lambda m: (m.at, m.reading.suspected), reverse=True)
+
+
+def _hosts(samples: list[Sample]) -> dict[str, frozenset[int]]:
+    """Who hosted a topic at any time of the span: bytes left the replicas before a move, too."""
+    found: dict[str, frozenset[int]] = {}
+    for sample in samples:
+        for topic, brokers in sample.hosts.items():
+            found[topic] = found.get(topic, frozenset()) | brokers
+    return found
 
 
 def _spans(

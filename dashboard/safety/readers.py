@@ -87,9 +87,8 @@ def readers(
     Kafka Streams applications once, `commits` (topic_no, group_id) where any group has an offset,
     remembered ones too: an application that is gone restores its state when it starts again.
     `met`: when groups were met on a topic, as `met_readers` has them. `unread`: groups of which
-    some offset could not be read. `unplaced`: those of `without_offset` of which nothing that is
-    remembered tells what they read. `missed`: topics, each with a group that was down since it was
-    made.
+    some offset could not be read. `unplaced`: those of `without_offset`. `missed`: topics, each
+    with a group that was down since it was made.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(is_share(groups)))
@@ -110,7 +109,7 @@ def readers(
         patterns=patterns,
         assigned=_assigned(plain, topics),
         share=_share(share, offsets, topics),
-        anywhere=_anywhere(plain, untold, offsets, commits, unplaced),
+        anywhere=_anywhere(plain, untold, offsets, unplaced),
         listed=_listed(groups, unread),
         streams=_streams(applications, pairs),
         applications=applications,
@@ -241,14 +240,14 @@ def _anywhere(
     groups: pa.Table,
     met: Iterable[str],
     offsets: pa.Table,
-    commits: pa.Table | None,
     unplaced: Collection[str],
 ) -> pa.Array:
     """Groups that may read any topic: nobody can tell what, and they committed on none.
 
-    `met`: those of which nobody could when kept snapshots met them; who tells its topics now, or
-    is a share group by now, is judged by that. `unplaced`: as for `readers`; workers read nothing
-    by their group, and console consumers never commit.
+    `met`: those of which nobody could when kept snapshots met them, and of which no offset of a
+    topic as it is now is remembered; who tells its topics now, or is a share group by now, is
+    judged by that. `unplaced`: as for `readers`; workers read nothing by their group, and console
+    consumers never commit.
     """
     works = pc.is_in(groups["type"], value_set=pa.array(sorted(WORKERS)))
     lasts = pc.invert(pc.or_(works, pc.match_substring_regex(groups["group_id"], CONSOLE)))
@@ -258,8 +257,7 @@ def _anywhere(
     untold = pc.or_(untold_topics(groups), died)
     told = groups.filter(pc.and_(pc.invert(untold), pc.not_equal(groups["members"], 0)))
     before = pa.array(sorted(met), pa.string())
-    for others in (told, *([] if commits is None else [commits])):
-        before = before.filter(pc.invert(pc.is_in(before, value_set=others["group_id"])))
+    before = before.filter(pc.invert(pc.is_in(before, value_set=told["group_id"])))
     names = pa.concat_arrays([column(groups.filter(untold), "group_id"), before])
     found = pc.unique(names.filter(pc.invert(pc.is_in(names, value_set=offsets["group_id"]))))
     return found.take(pc.sort_indices(found))

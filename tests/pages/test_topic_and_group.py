@@ -58,7 +58,7 @@ def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
     monkeypatch.setattr(ClusterStore, "read_files", counted)
     app = open_page("topic", variant=None, name="orders")
     ids = store.ids("snapshots")
-    assert reads == [ids[0], ids[-1]]  # three within hours are one slice of two days
+    assert {ids[0], ids[-1]} <= {*reads} < {*ids}  # of some within hours the last of each slice
     assert "measured less than twice" not in said(app)
     app.segmented_control(key="topic-span").set_value("1 h").run()
     assert "measured less than twice in that time" in said(app)

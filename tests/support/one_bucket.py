@@ -12,7 +12,7 @@ from analytics.metrics import causes, followers
 from analytics.metrics import quality as completeness
 from analytics.orphans import broker_facts, orphans, sightings
 from analytics.orphans.broker_facts import Brokers
-from analytics.readers import groups, met
+from analytics.readers import groups, holds, met
 from analytics.replicas import curves, disk_stock, points
 from analytics.replicas import growth as rates
 from analytics.replicas.trend_tables import Carried, microseconds
@@ -21,6 +21,7 @@ from analytics.tables import Tables
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
+from dashboard.store.snapshot_clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -99,12 +100,13 @@ def who_reads(
     streams: Collection[str],
     held: pa.Table,
 ) -> Readers:
-    """Who may read which topic of a snapshot; `held` are its `holds`."""
+    """Who may read which topic of a snapshot; `held` are its offsets, before they are split."""
+    sums = met.held(*holds.split(held, topics))
     listed = cluster.read("snapshots", snapshot.id, "groups")
     offsets = groups.of_telling(cluster, snapshot, groups.telling(listed))
     readers = met.remembered(cluster, snapshot, None, ())
     unread = set(groups.unread(cluster, snapshot)["group_id"].to_pylist())
     return groups.who_reads(
-        listed, topics, offsets=offsets, streams=streams, held=held, met=readers, unread=unread,
-        complete=not snapshot.details.get("groups_incomplete"),
+        listed, topics, offsets=offsets, streams=streams, held=sums, met=readers, unread=unread,
+        complete=not snapshot.details.get("groups_incomplete"), now=seen_at(snapshot),
     )  # fmt: skip

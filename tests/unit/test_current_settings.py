@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from analytics import __main__ as analysis
+from analytics.job import Analyzed
 from dashboard.core.errors import RefusedError, SettingsError
 from dashboard.people import people
 from dashboard.settings import read_only, settled_file
@@ -91,12 +92,15 @@ def test_variables_stand_above_the_file_each_time(file: Path) -> None:
     assert (found.every, found.purge.most_partitions) == (timedelta(seconds=7), 3)
 
 
+DONE = Analyzed("a", "s", {}, 0.1)
+
+
 def test_an_analysis_that_serves_reads_declarations_before_each_snapshot(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[timedelta] = []
     monkeypatch.setattr(
-        analysis, "_analyze", lambda _spark, settings, *_: seen.append(window(settings)) or {}
+        analysis, "_analyze", lambda _spark, settings, *_: seen.append(window(settings)) or DONE
     )
     monkeypatch.setattr("dashboard.store.snapshots.Store.cluster", lambda _store, _named: None)
     current = CurrentSettings(load(file, {}), {})
@@ -104,9 +108,9 @@ def test_an_analysis_that_serves_reads_declarations_before_each_snapshot(
     def answer() -> dict[str, object]:
         return analysis._answer(None, current, str(tmp_path), None, '{"snapshot_id": "s"}')
 
-    assert answer() == {}
+    assert answer() == DONE.to_json()
     file.write_text(WINDOW.format(2))
-    assert answer() == {}
+    assert answer() == DONE.to_json()
     file.write_text("[topics")
     assert "error" in answer()
     assert seen == [timedelta(hours=1), timedelta(hours=2)]

@@ -116,22 +116,6 @@ def _with_offsets(
 _OFFSET = ["group_id", "committed_offset"]
 
 
-def with_unplaced(store: ClusterStore, facts: PlanFacts) -> PlanFacts:
-    """`facts`, whose groups without members and offsets are those alone of which nothing that is
-    remembered tells what they read: no offset, and no topic on which members of theirs were met,
-    that is there by the newest snapshot. Raises StoreError.
-    """
-    if not facts.unplaced:
-        return facts
-
-    def known() -> set[str]:
-        analysis, names, there = _analysis(store), sorted(facts.unplaced), _topics_there(store)
-        met = met_readers.placed(met_readers.known(store, analysis), there)
-        return met | _with_offsets(store, analysis, names, there)
-
-    return replace(facts, unplaced=facts.unplaced - _unpruned(store, known))
-
-
 def _last_known(
     store: ClusterStore, analysis: Manifest | None, only: Any, columns: list[str] | None = None
 ) -> list[pa.Table]:

@@ -50,7 +50,6 @@ class Standards:
         if self.store is None:
             return facts
         facts = memory.with_holes(self.store, facts, self.rested)
-        facts = memory.with_unplaced(self.store, facts)
         facts = memory_age.with_age(self.store, facts, self.most_history_age)
         return memory.with_new_topics(self.store, facts, now, self.pattern_refresh)
 

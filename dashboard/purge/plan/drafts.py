@@ -176,7 +176,6 @@ def read_live(
         wrong_clock=wrong.why if wrong else None,
     )
     facts = memory.with_holes(store, facts, rested(settings, store))
-    facts = memory.with_unplaced(store, facts)
     facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
     facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)
     asked = in_force(request.waive, facts)

@@ -472,3 +472,25 @@ def test_an_offset_on_a_topic_that_is_deleted_is_none_of_them(lab: Lab, lists: b
     lab.analyze()
     assert names(lab.targets()["t"]) == ["no-committed-offset"]
     assert ("etl", "*") in memory.met(lab.cluster, ["t"])
+
+
+@pytest.mark.parametrize("analyzed", ["at the end", "each time"])
+def test_an_offset_on_a_topic_that_was_made_anew_is_none_either(lab: Lab, analyzed: str) -> None:
+    """It read the earlier topic of that name, was met in a rebalance, and died before a commit."""
+
+    def snapshot(topic_id: str, **groups: int) -> Snapshot:
+        made = Snapshot().topic("t", groups={"a": 90})
+        return made.topic("other", topic_id=topic_id, groups=groups or None)
+
+    rebalances = snapshot("anew")
+    rebalances.tables["groups"].append(
+        {"group_id": "etl", "assigned": [], "coordinator_answered": True, **UNTOLD["rebalancing"]}
+    )
+    for one in (snapshot("id", etl=5), rebalances, snapshot("anew")):
+        lab.write(one)
+        if analyzed == "each time":
+            lab.analyze()
+    if analyzed == "at the end":
+        lab.analyze()
+    assert ("etl", "*") in memory.met(lab.cluster, ["t"])
+    assert names(lab.targets()["t"]) == ["no-committed-offset"]

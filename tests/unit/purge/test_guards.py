@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.domain.model import ANY_TOPIC, Group, GroupListing, GroupOffset, TopicPartition
 from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of, offset_topics
 from dashboard.purge.plan.guards import Finding, findings
 from dashboard.purge.plan.lifting import Override, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.plan.standing import stand
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
 CLAIMS = {0: {"a": 80}}
@@ -453,3 +454,20 @@ def test_what_lifts_a_guard_is_offered_as_a_shell_takes_it_group_by_group() -> N
         (word,) = shlex.split(asked)
         assert word in (f"unread-by-group:{name}=WHY", f'unread-by-group:"{name}"=WHY')
     assert lifts["$(touch x)"].count("'") >= 2
+
+
+def test_an_offset_of_an_earlier_topic_in_the_plan_ends_no_doubt_about_another() -> None:
+    """`app` read `other` before that was made anew, and nobody can tell what it reads since."""
+    one, other = partition(), partition(topic="other", topic_id="id-3")
+    known = facts(one, other, claims={0: {"h": 60}})
+    former = (GroupClaim("app", None, remembered=True), GroupClaim("h", 60))
+    known = replace(
+        known,
+        met={("app", ANY_TOPIC): 5, ("app", ""): 5},
+        claims={**known.claims, other.key: former},
+    )
+    alone = stand(known, [KEY], [TOPIC, "other"])
+    both = stand(known, [KEY, other.key], [TOPIC, "other"])
+    for found in (alone, both):
+        named = {(row["row"], row["group_id"]) for row in found.unplaced.to_pylist()}
+        assert (0, "app") in named

@@ -193,13 +193,15 @@ def write(
     counters: Mapping[int, float],
     committed: int,
     name: str = BYTES_OUT,
+    *,
+    hosts: tuple[int, int] = (1, 2),
     **details: Any,
 ) -> None:
     """A snapshot of one topic of 100 records on two brokers, as `collect` writes it."""
     tables: dict[str, dict[str, list[Any]]] = {
         "topics": {"topic_no": [0, 1], "topic": ["other", TOPIC]},
         "replicas": {
-            "broker_id": [1, 2], "topic_no": [1, 1], "partition": [0, 0],
+            "broker_id": list(hosts), "topic_no": [1, 1], "partition": [0, 0],
             "is_leader": [True, False], "size_bytes": [100_000, 90_000], "log_start_offset": [0, 0],
             "log_end_offset": [100, 100],
         },
@@ -299,6 +301,19 @@ def test_a_later_whole_measurement_clears_a_suspicion(store: ClusterStore) -> No
     assert guard_of(store)
     history(store, (2.0, {1: 50.0, 2: 0.0}), (0.0, {1: 50.0, 2: 0.0}))
     assert guard_of(store) == ""
+
+
+@pytest.mark.parametrize("hours", [0, 1, 12, 24, 30])
+def test_a_reader_that_reads_on_is_seen_though_the_replicas_moved(
+    store: ClusterStore, hours: int
+) -> None:
+    """40 MiB an hour leave brokers 1 and 2, and 3 and 4 since a reassignment that ended at NOW."""
+    for hour in range(-48, hours + 1):
+        before, since = 40.0 * MIB * (min(hour, 0) + 48), 40.0 * MIB * max(hour, 0)
+        counters = {1: before, 2: 0.0, 3: since, 4: 0.0}
+        at = NOW + timedelta(hours=hour)
+        write(store, at, counters, hour + 48, hosts=(1, 2) if hour < 0 else (3, 4))
+    assert "somebody reads it without committing" in guard_of(store, at)
 
 
 def test_what_left_while_metrics_were_away_counts_when_they_are_back(store: ClusterStore) -> None:

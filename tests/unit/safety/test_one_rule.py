@@ -145,7 +145,7 @@ def planned(
         now=NOW,
     )  # fmt: skip
     facts = replace(facts, streams=memory.streams(store), met=memory.met(store, [TOPIC]))
-    facts = memory.with_unplaced(store, memory.with_new_topics(store, facts, NOW, REFRESH))
+    facts = memory.with_new_topics(store, facts, NOW, REFRESH)
     resolved = resolve(
         case.now, facts, parse_target(to), chosen_groups=(), waived=waived,
         declarations=case.declarations, now=NOW, history=memory.history(store, facts),
