@@ -43,7 +43,7 @@ def who_reads(
     """
     ids = (column(groups, name).to_pylist() for name in ("group_id", "members"))
     seen = held["offset_seen_at"]
-    live = held.filter(pc.fill_null(pc.equal(seen, pa.scalar(now, seen.type)), False))
+    live = held.filter(pc.fill_null(pc.greater_equal(seen, pa.scalar(now, seen.type)), False))
     held = held.filter(met_of.on(held, met_of.there(topics)))
     number = looked_up(column(held, "topic"), column(topics, "topic"), column(topics, "topic_no"))
     commits = pa.table({"topic_no": number, "group_id": held["group_id"]})

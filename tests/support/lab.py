@@ -81,7 +81,8 @@ class Lab:
 
     def write(self, snapshot: Snapshot, *, incomplete: Sequence[str] = (), **details: Any) -> str:
         self.minutes += 1
-        taken_at = START + timedelta(minutes=self.minutes)
+        # Rows have microseconds, as real ones do; manifests tell milliseconds.
+        taken_at = START + timedelta(minutes=self.minutes, microseconds=691)
         tables = snapshot.tables
         tables["brokers"] = [{"broker_id": b, "host": "h", "port": 1, "reachable": True}
                              for b in (1, 2)]  # fmt: skip

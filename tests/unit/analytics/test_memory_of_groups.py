@@ -494,3 +494,18 @@ def test_an_offset_on_a_topic_that_was_made_anew_is_none_either(lab: Lab, analyz
         lab.analyze()
     assert ("etl", "*") in memory.met(lab.cluster, ["t"])
     assert names(lab.targets()["t"]) == ["no-committed-offset"]
+
+
+@pytest.mark.parametrize("offset", [True, False])
+def test_a_listed_group_without_members_holds_what_it_has_offsets_on(
+    lab: Lab, offset: bool
+) -> None:
+    """Without any it may read every topic, whatever snapshots met it on before."""
+    known = {"etl": 50} if offset else {}
+    for members in ("u",), (), ():
+        made = Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90, **known})
+        lab.write(made.group("etl", *members))
+        lab.analyze()
+    found = lab.targets()
+    assert names(found["t"]) == ([] if offset else ["no-committed-offset"])
+    assert found["u"]["held_by"] == ("etl" if offset else "a")
