@@ -15,7 +15,14 @@ from dashboard.store.tables import FINDING_TABLES
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HOUR, DAY = 3_600_000, 86_400_000
 _TIME = pa.timestamp("us", tz="UTC")
-_HELD = pa.schema([("topic", pa.string()), ("group_id", pa.string()), ("last_seen_at_min", _TIME)])
+_HELD = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("group_id", pa.string()),
+        ("last_seen_at_min", _TIME),
+        ("offset_seen_at", _TIME),
+    ]
+)
 _KINDS = {"topic": pa.string(), "guard": pa.string(), "since": _TIME, "groups_since": _TIME}
 TOPICS = pa.table(
     {"topic": ["a", "b", "undeclared"], "topic_id": ["1", "2", "3"], "owner": ["ann", None, None],
@@ -39,7 +46,12 @@ def lag(topic: str, low: int, high: int, **facts: Any) -> dict[str, Any]:
 def found(
     *lags: dict[str, Any], rate: int | None = 600, seen: timedelta = timedelta(0)
 ) -> dict[str, dict[str, Any]]:
-    held = {"topic": ["a"], "group_id": ["monthly"], "last_seen_at_min": [NOW - seen]}
+    held = {
+        "topic": ["a"],
+        "group_id": ["monthly"],
+        "last_seen_at_min": [NOW - seen],
+        "offset_seen_at": [NOW - seen],
+    }
     sums = {
         "held": pa.table(held).cast(_HELD),
         "reader_lags": table(list(lags), ["topic", "guard", *reader_lags._SUMS]),
