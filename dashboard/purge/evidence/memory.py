@@ -68,7 +68,7 @@ def _met(store: ClusterStore, wanted: list[str]) -> Met:
     untold = {group for group, topic in found if topic == ANY_TOPIC}
     if not untold:
         return found
-    known = _with_offsets(store, analysis, sorted(untold), _topics_there(store))
+    known = _with_offsets(store, analysis, sorted(untold))
     return {key: at for key, at in found.items() if key[1] != ANY_TOPIC or key[0] not in known}
 
 
@@ -81,15 +81,11 @@ def _topics_there(store: ClusterStore) -> dict[str, str | None]:
     return {row["topic"]: row["topic_id"] for row in rows if row["topic_id"] != UNKNOWN_ID}
 
 
-def _with_offsets(
-    store: ClusterStore,
-    analysis: Manifest | None,
-    groups: list[str],
-    there: Mapping[str, str | None],
-) -> set[str]:
-    """Those of these groups that have any offset on a topic which is `there`, by the analysis or a
+def _with_offsets(store: ClusterStore, analysis: Manifest | None, groups: list[str]) -> set[str]:
+    """Those of these groups that have any offset on a topic that is there, by the analysis or a
     snapshot that it has not seen.
     """
+    there = _topics_there(store)
     chosen = _among("group_id", groups)
     rows = [
         row
