@@ -63,7 +63,7 @@ bench-large: ## Collect and analyze a million partitions, and a long history (so
 	@tools/install.sh java
 	@$(INSTALL) -r requirements-bench.txt
 	@$(BIN)/python -m tests.bench.bench_collect_scale --large
-	@$(BIN)/python -m tests.bench.bench_engine --snapshots 48 --large
+	@$(BIN)/python -m tests.bench.bench_engine --large
 	@$(BIN)/python -m tests.bench.bench_memory history
 	@$(BIN)/python -m tests.bench.bench_memory inventory
 

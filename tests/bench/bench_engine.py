@@ -30,12 +30,14 @@ from tests.bench.processes import Clock, peaks, timed
 RUNS = 3
 KEPT = 48
 LONGER = 432  # snapshots more: ten times as many
-MOST_LONGER = 1.2
+# The goals of docs/benchmarks.md, as shares of a peer's time or of our own.
+MOST_FRESH = 0.5
+MOST_LONGER = 1.1
 GROUPS = 1000
-MOST_AGAINST_PEERS = 5.0
-MOST_LARGE = 10.0
+MOST_AGAINST_PEERS = 2.5
+MOST_LARGE = 4.0
 MOST_FIRST_SECONDS = 4.0
-MOST_MEMORY = 2 << 30
+MOST_MEMORY = int(1.6 * 2**30)
 _TABLES = ("holds", "reclaimable", "trends")
 _PEERS = {"DuckDB": peers.by_duckdb, "Polars": peers.by_polars}
 
@@ -133,9 +135,9 @@ def _missed(seconds: dict[str, float], longer: str) -> list[str]:
     )
     print(f"full, everything / the faster peer {against:.1f}")
     goals = {
-        "fresh findings as fast as DuckDB": fresh <= duck,
-        "a longer history costs 1.2 x": seconds[longer] <= MOST_LONGER * fresh,
-        "full within 5 x": against <= MOST_AGAINST_PEERS,
+        f"fresh findings in {MOST_FRESH:g} x of DuckDB": fresh <= MOST_FRESH * duck,
+        f"a longer history costs {MOST_LONGER:g} x": seconds[longer] <= MOST_LONGER * fresh,
+        f"full within {MOST_AGAINST_PEERS:g} x": against <= MOST_AGAINST_PEERS,
     }
     return [goal for goal, reached in goals.items() if not reached]
 
@@ -160,7 +162,8 @@ def _one_snapshot(lab: Lab) -> list[str]:
     duck, polars = (timed(lambda p=p: p(lab.files())) for p in (peers.by_duckdb, peers.by_polars))
     print(f"\n{lab.shape.partitions:,} x 3, one snapshot: analysis {first:.1f} s, then {again:.1f}")
     print(f"DuckDB {duck:.2f} s, Polars {polars:.2f} s: {again / min(duck, polars):.1f} x")
-    return wrong + (["1,000,000 within 10 x"] if again > MOST_LARGE * min(duck, polars) else [])
+    missed = again > MOST_LARGE * min(duck, polars)
+    return wrong + ([f"1,000,000 within {MOST_LARGE:g} x"] if missed else [])
 
 
 def _memory(peak: dict[str, int]) -> list[str]:
@@ -168,7 +171,7 @@ def _memory(peak: dict[str, int]) -> list[str]:
     print("peak memory: " + ", ".join(f"{n} {size / 2**30:.2f} GiB" for n, size in peak.items()))
     workers = peak.get("python", peak.get("python3", 0))
     whole = sum(peak.values()) + workers
-    return ["2 GiB of memory"] if whole > MOST_MEMORY else []
+    return ["1.6 GiB of memory"] if whole > MOST_MEMORY else []
 
 
 def _first(size: int) -> list[str]:
@@ -190,7 +193,7 @@ def _quietly(command: list[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=100_000)
-    parser.add_argument("--snapshots", type=int, default=12, help="of history (default: 12)")
+    parser.add_argument("--snapshots", type=int, default=KEPT, help=f"of history ({KEPT})")
     parser.add_argument("--large", action="store_true", help="1,000,000 x 3 too")
     parser.add_argument("--large-only", action="store_true", help="1,000,000 x 3 alone")
     return parser
