@@ -22,7 +22,6 @@ from dashboard.store.connections import NOTHING_STORED
 
 if TYPE_CHECKING:
     from dashboard.purge.journal.journal_rows import PartitionRow, RunView
-    from dashboard.purge.plan.asked import Lift
     from dashboard.purge.plan.plan import Plan, PlannedPartition
 
 Partition = tuple[str, int]
@@ -99,6 +98,7 @@ def _planned(
     override: Mapping[str, str],
 ) -> Plan:
     from dashboard.cluster.live import connect
+    from dashboard.purge.plan.asked import Lift
     from dashboard.purge.plan.drafts import PlanRequest, read_live
     from dashboard.purge.plan.targets import read_offsets_json
 
@@ -109,14 +109,7 @@ def _planned(
         known = context.reached_cluster(store, live.cluster_id(), reached)
         request = PlanRequest((), target, by=settings.operator)
         facts = read_live(live, settings, known, request, now=utc_now())
-        return facts.plan([_lift(named, reason) for named, reason in sorted(override.items())])
-
-
-def _lift(named: str, reason: str) -> Lift:
-    from dashboard.purge.plan.asked import Lift
-
-    name, _, group_id = named.partition(":")
-    return Lift(name, reason, group_id or None)
+        return facts.plan([Lift.named(named, reason) for named, reason in sorted(override.items())])
 
 
 def _carried_out(

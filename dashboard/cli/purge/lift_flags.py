@@ -37,7 +37,7 @@ def parse_lift(text: str, known: Known) -> Lift:
         name, _, reason = text.partition("=")
         return Lift(name.strip(), reason.strip())
     group_id, reason = _parted(text[named.end() :], known)
-    return Lift(named[1], reason if group_id else "", group_id)
+    return Lift(named[1], reason, group_id)
 
 
 def known_groups(args: argparse.Namespace, settings: Settings) -> Known:

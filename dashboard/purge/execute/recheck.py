@@ -44,7 +44,7 @@ from dashboard.purge.plan.facts import (
 from dashboard.purge.plan.guards import Finding, findings
 from dashboard.purge.plan.lifting import still_blocking
 from dashboard.purge.plan.plan import Plan, PlannedPartition
-from dashboard.purge.plan.resolve import ResolvedTarget, Window, replay_windows
+from dashboard.purge.plan.resolve import ResolvedTarget, Window, kept_longer, replay_windows
 from dashboard.safety.guard_texts import guard
 
 # A bad moment to begin with a partition passes: it is asked again until the run gives up. One
@@ -89,10 +89,10 @@ def recheck(
 
     Cluster id, topic ids, every guard that planning asks, by the declarations, limits and replay
     windows of `standards`: every group's offset (a group born after the plan counts), log start,
-    last stable offset, the moment; and where the leader epoch changed, that the planned epoch did
-    not end below the target (OffsetForLeaderEpoch): then its offsets mean other records. A waived
-    group must be as the plan saw it. At last each leader is asked whether it takes the topic for
-    the planned one, too.
+    last stable offset, the topic's own retention where it is the target, the moment; and where the
+    leader epoch changed, that the planned one did not end below the target (OffsetForLeaderEpoch):
+    then its offsets mean other records. A waived group must be as the plan saw it. At last each
+    leader is asked whether it takes the topic for the planned one, too.
     """
     asked = list(rows)
     pending = {row.key: row.target_offset for row in asked}
@@ -119,13 +119,20 @@ def recheck(
         most_partitions=standards.most_partitions,
         planned_partitions=len(plan.partitions),
     )
-    windows = replay_windows(
-        live, facts, targets, standards.declarations, now=now, history=standards.history(facts)
-    )
+    history, offsets = standards.history(facts), {k: planned[k].target_offset or 0 for k in targets}
+    by_retention = plan.target == "retention"
+    windows = replay_windows(live, facts, targets, standards.declarations, now=now, history=history)
+    kept = kept_longer(live, facts, offsets, now=now, history=history) if by_retention else {}
     places = _places(facts) if plan.waivers else {}
     for key, seen in facts.partitions.items():
         judged = _Judged(
-            planned[key], seen, found[key], windows.get(key), key in sent, places.get(key, {})
+            planned[key],
+            seen,
+            found[key],
+            windows.get(key),
+            kept.get(key),
+            key in sent,
+            places.get(key, {}),
         )
         _place(judged, plan, facts, standards, result)
     if wrong is not None:
@@ -288,6 +295,7 @@ class _Judged:
     seen: PartitionFacts
     found: list[Finding]
     window: Window | None
+    kept: Window | None  # where its own retention keeps more than it did
     was_sent: bool
     places: Mapping[str, int | None]  # of groups, where one was waived
 
@@ -329,6 +337,9 @@ def _place(
         result.unreadable[key] = Refusal("replay-window", inside)
     elif inside:
         result.refused[key] = Refusal("replay-window", inside)
+    elif judged.kept is not None:
+        into = result.unreadable if judged.kept.passes else result.refused
+        into[key] = Refusal("target-unresolved", _kept_longer(judged.kept, target))
     else:
         result.allowed[key] = seen
 
@@ -363,6 +374,15 @@ def _inside_window(window: Window | None, target: int) -> str | None:
     if window.offset < target:
         return f"its replay window begins at {window.offset}, below the target {target}; plan again"
     return None
+
+
+def _kept_longer(kept: Window, target: int) -> str:
+    if kept.offset is None:
+        return f"what the topic's own retention keeps is not known: {kept.problem}"
+    return (
+        f"the topic's own retention keeps the records from {kept.offset} on by now, below the "
+        f"target {target}; plan again"
+    )
 
 
 def _moved_back(planned: PlannedPartition, target: int, claims: Iterable[GroupClaim]) -> str | None:

@@ -53,12 +53,20 @@ class Lift:
     group_id: str | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in names() or not self.reason.strip():
+        if self.name not in names() or self.group_id == "" or not self.reason.strip():
             raise UsageError(
                 f"'{self.name}={self.reason}' overrides no guard with a reason",
                 f'Write --override "NAME=why" with one of: {", ".join(names())}.',
                 code="OVERRIDE_INVALID",
             )
+
+    @classmethod
+    def named(cls, named: str, reason: str) -> Lift:
+        """Of NAME or NAME:GROUP. Raises UsageError OVERRIDE_INVALID, also of an empty group:
+        whoever names none there does not mean all.
+        """
+        name, colon, group_id = named.partition(":")
+        return cls(name, reason, group_id if colon else None)
 
     def override(self, by: str, at: datetime, liftable: Collection[str]) -> Override:
         """The override as a plan keeps it. Raises UsageError NOT_LIFTABLE."""

@@ -161,6 +161,28 @@ def _asked(
     return found
 
 
+def kept_longer(
+    live: Cluster,
+    facts: PlanFacts,
+    planned: Mapping[TopicPartition, int],
+    *,
+    now: datetime,
+    history: History,
+) -> dict[TopicPartition, Window]:
+    """Where the topics' own retention keeps more by now than when it was `planned` as the target:
+    the first offset that it keeps, or why nobody knows.
+
+    Somebody who lengthens a retention wants what is there to stay.
+    """
+    target = Target("retention")
+    found = _asked(live, facts, target, sorted(planned), now=now, history=history)
+    return {
+        key: Window(now_kept.offset, now_kept.problem, passes=now_kept.offset is None)
+        for key, now_kept in found.items()
+        if now_kept.offset is None or now_kept.offset < planned[key]
+    }
+
+
 def _keys(facts: PlanFacts, target: Target) -> list[TopicPartition]:
     if target.offsets is None:
         return sorted(facts.partitions)

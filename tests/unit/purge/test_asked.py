@@ -29,3 +29,18 @@ def test_settings_may_forbid_a_liftable_guard() -> None:
     with pytest.raises(UsageError) as refused:
         Lift("over-limit", "why").override("ann", NOW, ("unread-by-group",))
     assert refused.value.code == "NOT_LIFTABLE"
+
+
+@pytest.mark.parametrize(
+    ("named", "group_id"),
+    [("unread-by-group", None), ("unread-by-group:g", "g"), ("unread-by-group:a:b", "a:b")],
+)
+def test_a_guard_is_named_alone_or_with_a_group(named: str, group_id: str | None) -> None:
+    assert Lift.named(named, "why") == Lift("unread-by-group", "why", group_id)
+
+
+def test_who_names_no_group_behind_the_colon_lifts_nothing() -> None:
+    """A variable that is empty by mistake must not mean every group."""
+    with pytest.raises(UsageError) as refused:
+        Lift.named("unread-by-group:", "the test group may lose them")
+    assert refused.value.code == "OVERRIDE_INVALID"

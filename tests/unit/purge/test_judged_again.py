@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from dashboard.domain.model import Group, GroupListing
+from dashboard.domain.model import ConfigEntry, Group, GroupListing, OffsetAtTime, TopicPartition
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.plan import Plan
@@ -50,6 +52,45 @@ def test_configs_that_cannot_be_read_are_no_leave(room: Room) -> None:
 
 def test_a_plan_without_the_epoch_it_was_read_in_is_refused(room: Room) -> None:
     assert ended(room, edited(room.plan(), leader_epoch=None)) == ("not_done", "offsets-reused", 0)
+
+
+@pytest.mark.parametrize(
+    ("hours", "answer", "became"),
+    [
+        (1, 50, ("done", None, 1)),
+        (168, 20, ("not_done", "target-unresolved", 0)),  # what is there is to stay
+        (168, None, ("not_done", "target-unresolved", 0)),  # nobody knows what it keeps
+        (-1, 50, ("not_done", "target-unresolved", 0)),  # for ever
+    ],
+)
+def test_a_retention_that_keeps_more_than_it_did_is_obeyed(
+    room: Room, hours: int, answer: int | None, became: tuple[str, str | None, int]
+) -> None:
+    kept = retained(room, hours=1, first_kept=50)
+    plan = room.plan("retention")
+    assert plan.partitions[0].target_offset == 50
+    kept.update(hours=hours, first_kept=answer)
+    assert ended(room, plan) == became
+
+
+def retained(room: Room, **told: int | None) -> dict[str, int | None]:
+    """What the topic's retention is, in hours, and the first offset as young; may be changed."""
+    others = room.live.configs
+
+    def configs(topics: Iterable[str], brokers: Iterable[int] = ()) -> tuple[ConfigEntry, ...]:
+        hours = told["hours"] or 0
+        values = {"retention.ms": hours * 3_600_000 if hours > 0 else -1, "retention.bytes": -1}
+        entries = (ConfigEntry("topic", TOPIC, k, str(v), "x") for k, v in values.items())
+        return (*others(topics, brokers), *entries)
+
+    def offsets_at(
+        keys: Iterable[TopicPartition], _: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        return {key: OffsetAtTime(*key, told["first_kept"]) for key in keys}
+
+    room.live.configs = configs  # type: ignore[method-assign]
+    room.live.offsets_at = offsets_at  # type: ignore[method-assign]
+    return told
 
 
 @pytest.mark.parametrize("state", ["Stable", "PreparingRebalance"])
