@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from dashboard.core.arrow import column
 from dashboard.domain.columns import Ints
 from dashboard.domain.metric_names import Floats, increase
-from dashboard.safety.unseen_readers import Measure, TopicReading
+from dashboard.safety.unseen_readers import LOOK_BYTES_PER_PARTITION, Measure, TopicReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,11 @@ class Sample:
     """What one snapshot tells of the topics asked about.
 
     `bytes_out` maps a broker to topic -> its counter since its start; a broker that tells any bytes
-    out stands there even without a topic. `commits` has a row by group_id, topic and partition with
-    `offset`; `leaders` one by topic and partition with `start` (log start offset) and
-    `record_bytes` (bytes by offset held), null where unknown; `hosts` maps a topic to the brokers
-    of its replicas.
+    out stands there even without a topic. `sums` maps it to its count over all topics beside the
+    sum of its counters by topic, where it tells the former. `commits` has a row by group_id, topic
+    and partition with `offset`; `leaders` one by topic and partition with `start` (the log start
+    offset) and `record_bytes` (bytes by offset held), null where unknown; `hosts` maps a topic to
+    the brokers of its replicas.
     """
 
     taken_at: datetime
@@ -38,6 +39,7 @@ class Sample:
     commits: pa.Table
     leaders: pa.Table
     hosts: Mapping[str, frozenset[int]]
+    sums: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
 def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
@@ -54,12 +56,16 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
     """
     if not samples:
         return []
-    hosts = _hosts(samples)
+    hosts, silent = _hosts(samples), _silent(samples)
     partitions = Counter(samples[-1].leaders["topic"].to_pylist())
     explained: dict[tuple[int, ...], dict[str, int | None]] = {}
     found = []
     for topic in topics:
-        for brokers, numbers in _spans(samples, hosts.get(topic, frozenset())):
+        of_topic = hosts.get(topic, frozenset())
+        telling = [
+            _telling(s, topic, mute) & of_topic for s, mute in zip(samples, silent, strict=True)
+        ]
+        for brokers, numbers in _spans(telling):
             span = [samples[n] for n in numbers]
             if numbers not in explained:
                 explained[numbers] = _explained(span)
@@ -84,14 +90,43 @@ def _hosts(samples: list[Sample]) -> dict[str, frozenset[int]]:
     return found
 
 
-def _spans(
-    samples: list[Sample], hosts: frozenset[int]
-) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
+# Counters by topic that vanish with a deleted topic, or with the leadership of one, leave a gap.
+_ACCOUNTED = 0.9
+
+
+def _silent(samples: list[Sample]) -> list[frozenset[int]]:
+    """Of each sample the brokers that left topics out: their counters by topic do not add up to
+    what left the broker since the sample before.
+
+    Series by topic are the first that somebody drops: then no counter does not mean no fetch.
+    """
+    last: dict[int, tuple[float, float]] = {}
+    found = []
+    for sample in samples:
+        mute = set()
+        for broker, (out, by_topic) in sample.sums.items():
+            out_then, by_topic_then = last.get(broker, (out, by_topic))
+            if out < out_then:  # it was started anew, and all began at 0
+                out_then = by_topic_then = 0.0
+            told = max(0.0, by_topic - by_topic_then)
+            if not told >= _ACCOUNTED * (out - out_then) - LOOK_BYTES_PER_PARTITION:  # NaN as well
+                mute.add(broker)
+            last[broker] = (out, by_topic)
+        found.append(frozenset(mute))
+    return found
+
+
+def _telling(sample: Sample, topic: str, silent: frozenset[int]) -> frozenset[int]:
+    """The brokers that count the topic, if only at 0."""
+    return frozenset(b for b, told in sample.bytes_out.items() if topic in told or b not in silent)
+
+
+def _spans(telling: list[frozenset[int]]) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
     """Which brokers are counted over which samples: those that answered most, then more."""
-    answers = {b: sum(b in s.bytes_out for s in samples) for b in hosts}
+    answers = Counter(b for brokers in telling for b in brokers)
     for least in sorted({n for n in answers.values() if n > 1}, reverse=True):
         brokers = frozenset(b for b, n in answers.items() if n >= least)
-        joint = tuple(n for n, s in enumerate(samples) if brokers <= s.bytes_out.keys())
+        joint = tuple(n for n, some in enumerate(telling) if brokers <= some)
         if len(joint) > 1:
             yield brokers, joint
 
@@ -109,7 +144,7 @@ def _measure(
         reading = replace(reading, why="the size of its records is unknown")
     elif silent:
         reading = replace(
-            reading, why=f"broker {silent} has no two samples of metrics within a day"
+            reading, why=f"broker {silent} has no two samples of its metrics within a day"
         )
     return Measure(reading, not silent, at)
 

@@ -32,6 +32,11 @@ FACTOR = 2
 LOOK_BYTES_PER_PARTITION = 1 << 20
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
+# The last sample of a day and the first of the next are some seconds more or less apart.
+_NEARLY_A_DAY_MS = _DAY_MS - _HOUR_MS
+# For so many days on end groups may read twice what is not explained, and hide a reader: a backlog
+# is read in a day or two, and no further back is looked for one who was suspected.
+_DAYS_OF_COVER = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,23 @@ class TopicReading:
         if self.explained_bytes is None:
             return self.bytes_out <= self._floor
         return not self.suspected
+
+    @property
+    def unexplained_bytes(self) -> int:
+        """What left beyond what groups explain; 0 where that was not measured."""
+        return max(0, (self.bytes_out or 0) - (self.explained_bytes or 0))
+
+    @property
+    def nothing_left(self) -> bool:
+        """Nobody read: groups explain all but a look. Groups that read much are no cover then."""
+        return self.bytes_out is not None and self.unexplained_bytes <= self._floor
+
+    def ends(self, suspected: TopicReading) -> bool:
+        """Whether who was `suspected` reads no more: less than half of what was not explained then
+        is left, whatever groups read meanwhile.
+        """
+        left, then = (r.an_hour(r.unexplained_bytes) or 0 for r in (self, suspected))
+        return self.clears and (self.nothing_left or 2 * left < then)
 
     @property
     def _floor(self) -> int:
@@ -120,8 +142,9 @@ class Measure:
 class Verdict:
     """What a topic's measures say together: they are added newest first until it is `settled`.
 
-    A suspicion stands until a later measure clears it: a whole one (readers follow leaders to
-    brokers that nobody counts), and of no shorter span (in minutes every reader is slow).
+    A suspicion stands until a later measure ends it: a whole one (readers follow leaders to
+    brokers that nobody counts), of no shorter span (in minutes every reader is slow), with less
+    than half of it left (a group that catches up on a backlog explains its own bytes alone).
     """
 
     def __init__(self, topic: str) -> None:
@@ -129,18 +152,25 @@ class Verdict:
         self._topic = TopicReading(topic, why="no broker of it has two samples of metrics")
         self._newest: Measure | None = None
         self._suspicion: Measure | None = None
-        self._cleared_ms = 0  # the longest span of a whole measure that suspected nobody
+        self._clear: list[Measure] = []  # of whole measures that suspected nobody
 
     def add(self, measure: Measure) -> None:
         """The next older measure; nothing once it is settled."""
         if self.settled:
             return
         self._newest = self._newest or measure
-        if measure.reading.suspected and measure.span_ms > self._cleared_ms:
+        if measure.reading.suspected and not self._ended(measure):
             self._suspicion, self.settled = measure, True
         elif measure.whole and measure.reading.clears:
-            self._cleared_ms = max(self._cleared_ms, measure.span_ms)
-            self.settled = self._cleared_ms == _DAY_MS
+            self._clear.append(measure)
+            days = [m.reading for m in self._clear if m.span_ms >= _NEARLY_A_DAY_MS]
+            self.settled = len(days) > _DAYS_OF_COVER or any(r.nothing_left for r in days)
+
+    def _ended(self, suspicion: Measure) -> bool:
+        return any(
+            m.span_ms >= suspicion.span_ms and m.reading.ends(suspicion.reading)
+            for m in self._clear
+        )
 
     def reading(self, now: datetime) -> TopicReading:
         """The newest measure, or the suspicion that stands; `until` where that is not of now."""

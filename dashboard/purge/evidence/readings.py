@@ -7,6 +7,7 @@ follows the plan and the size of a bucket, not the cluster.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -139,12 +140,14 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
     replicas = _named(store, manifest, "replicas", names, *wanted)
     commits = _named(store, manifest, "group_offsets", names, "group_id", "committed_offset")
     commits = commits.filter(commits["committed_offset"].is_valid())
+    counted, sums = _counters(store, manifest, topics)
     return Sample(
         manifest.taken_at,
-        _counters(store, manifest, topics),
+        counted,
         commits.rename_columns({"committed_offset": "offset"}),
         _leaders(replicas.filter(replicas["is_leader"])),
         _hosts(replicas),
+        sums,
     )
 
 
@@ -183,8 +186,11 @@ def _files(
 
 def _counters(
     store: ClusterStore, snapshot: Manifest, topics: list[str]
-) -> dict[int, dict[str, float]]:
+) -> tuple[dict[int, dict[str, float]], dict[int, tuple[float, float]]]:
+    """Each broker's counters of the topics; its count over all topics, beside the sum by topic."""
     found: dict[int, dict[str, float]] = {}
+    every: dict[int, float] = {}
+    by_topic: dict[int, float] = defaultdict(float)
     topic_of = {labels(topic=t): t for t in topics}
     columns = ["name", "broker_id", "labels", "value"]
     for rows in _files(store, snapshot, "broker_metrics", columns):
@@ -196,4 +202,15 @@ def _counters(
         chosen = counts.filter(pc.field("labels").isin(list(topic_of))).select(columns[1:])
         for broker_id, label, value in zip(*chosen.to_pydict().values(), strict=True):
             found[broker_id][topic_of[label]] = math.nan if value is None else value
-    return found
+        whole = counts.filter(pc.field("labels") == labels())
+        every.update(zip(whole["broker_id"].to_pylist(), _told(whole), strict=True))
+        parts = counts.filter(pc.field("labels") != labels()).group_by("broker_id")
+        for broker_id, told in zip(
+            *parts.aggregate([("value", "sum")]).to_pydict().values(), strict=True
+        ):
+            by_topic[broker_id] += told or 0.0
+    return found, {broker_id: (told, by_topic[broker_id]) for broker_id, told in every.items()}
+
+
+def _told(counts: pa.Table) -> list[float]:
+    return [math.nan if value is None else value for value in counts["value"].to_pylist()]

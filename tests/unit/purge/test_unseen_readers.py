@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -15,7 +14,7 @@ import pytest
 from analytics.earlier import OnDriver
 from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import BYTES_OUT
+from dashboard.domain.metric_names import BYTES_OUT, labels
 from dashboard.purge.evidence.readings import topic_readings
 from dashboard.purge.plan.guards import findings
 from dashboard.purge.plan.plan import Plan, build
@@ -195,9 +194,15 @@ def write(
     name: str = BYTES_OUT,
     *,
     hosts: tuple[int, int] = (1, 2),
+    sums: Mapping[int, float] | None = None,
+    other: float | None = None,
     **details: Any,
 ) -> None:
-    """A snapshot of one topic of 100 records on two brokers, as `collect` writes it."""
+    """A snapshot of one topic of 100 records on two brokers, as `collect` writes it.
+
+    `sums`: what brokers count over all topics, where they tell it; `other`: what broker 1 counts of
+    another topic.
+    """
     tables: dict[str, dict[str, list[Any]]] = {
         "topics": {"topic_no": [0, 1], "topic": ["other", TOPIC]},
         "replicas": {
@@ -210,11 +215,13 @@ def write(
             "committed_offset": [7, committed],
         },
     }  # fmt: skip
-    if counters:
+    rows = [(b, labels(topic=TOPIC), value) for b, value in counters.items()]
+    rows += [(b, labels(), value) for b, value in (sums or {}).items()]
+    rows += [(1, labels(topic="other"), other)] if other is not None else []
+    if rows:
+        brokers, labelled, values = (list(column) for column in zip(*rows, strict=True))
         tables["broker_metrics"] = {
-            "broker_id": list(counters), "name": [name] * len(counters),
-            "labels": [json.dumps({"topic": TOPIC}, separators=(",", ":"))] * len(counters),
-            "value": list(counters.values()),
+            "broker_id": brokers, "name": [name] * len(rows), "labels": labelled, "value": values,
         }  # fmt: skip
     writer = store.begin("snapshots", at)
     for table, columns in tables.items():
@@ -301,6 +308,44 @@ def test_a_later_whole_measurement_clears_a_suspicion(store: ClusterStore) -> No
     assert guard_of(store)
     history(store, (2.0, {1: 50.0, 2: 0.0}), (0.0, {1: 50.0, 2: 0.0}))
     assert guard_of(store) == ""
+
+
+@pytest.mark.parametrize("kept", [(), (1,)], ids=["all", "some"])
+def test_series_by_topic_that_were_dropped_say_nothing_of_a_reader(
+    store: ClusterStore, kept: tuple[int, ...]
+) -> None:
+    """The sum over all topics grows on by 50 MiB an hour, and no counter says of which topic."""
+    for hour in range(0, 40, 3):
+        sums = {1: hour * 50.0 * MIB, 2: 0.0}
+        counters = sums if hour < 10 else {b: sums[b] for b in kept if hour < 20}
+        write(store, NOW + timedelta(hours=hour - 39), counters, 10, sums=sums)
+    assert "cannot be told since" in guard_of(store)
+    assert topic_readings(store, [TOPIC], NOW)[TOPIC].suspected
+
+
+def test_a_topic_without_a_counter_was_not_fetched_where_the_others_add_up(
+    store: ClusterStore,
+) -> None:
+    """Kafka makes a counter with the first fetch; a restart sets the broker's own back, too."""
+    for hour in range(1, 30, 2):
+        size = (hour % 20) * 50.0 * MIB
+        at = NOW + timedelta(hours=hour - 29)
+        write(store, at, {}, 10, sums={1: size, 2: 0.0}, other=size)
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.measured, found.bytes_out, guard_of(store)) == ("measured", 0, "")
+
+
+@pytest.mark.parametrize(("left", "suspected"), [(4, True), (2.1, True), (1.5, False), (0, False)])
+def test_a_group_that_catches_up_on_a_backlog_is_no_cover_for_who_was_suspected(
+    store: ClusterStore, left: float, suspected: bool
+) -> None:
+    """Somebody reads 4 MiB an hour; on the third day the weekly job commits 120 MiB of its own."""
+    for hour in range(0, 73, 3):
+        own = min(max(hour - 48, 0), 3) * 40
+        read = 4.0 * min(hour, 48) + left * max(hour - 48, 0)
+        write(store, NOW + timedelta(hours=hour - 72), {1: (read + own) * MIB, 2: 0.0}, own * 1049)
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.suspected, bool(guard_of(store))) == (suspected, suspected)
 
 
 @pytest.mark.parametrize("hours", [0, 1, 12, 24, 30])
