@@ -213,8 +213,8 @@ def peek(place: Place, now: Clock) -> dict[str, Item]:
             found = items(state.entries)
         except ValueError as error:
             raise sweep_log.broken(str(path), (str(error),)) from error
-        for item, kind, body in list(unsettled(found, folder, path)):
-            found[item.item] = after(item, kind, body, now())
+        for item, kind, act in list(unsettled(found, folder, path)):
+            found[item.item] = after(item, kind, act, now())
         return found
 
 
