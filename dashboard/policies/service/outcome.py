@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
+from dashboard.core.canonical import written
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError
+from dashboard.purge.journal.journal_policies import Blocked, PolicyError, PolicyStatus
 from dashboard.purge.journal.journal_silence import HELD, TAKEN_OUT
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 
@@ -61,7 +64,7 @@ class Outcome:
             "partitions": self.partitions,
             "bytes_at_once": self.bytes_at_once,
             "bytes_at_once_high": self.bytes_at_once_high,
-            "blocked": blocked_json(self.blocked),
+            "blocked": written(_first(self.blocked)),
             "not_waived": list(self.not_waived),
         }
 
@@ -80,34 +83,28 @@ def status(
     partitions: int,
     next_at: datetime | None,
     last_run: str | None,
-) -> dict[str, object]:
+) -> PolicyStatus:
     """The policy's status as the journal keeps it: the state that tells most, and every error."""
     first = min(outcomes, key=lambda o: STATES.index(o.state))
     alike = [o for o in outcomes if o.state == first.state]
     more = f" ({len(alike)} of {len(outcomes)} applications)" if len(outcomes) > 1 else ""
     moments = [o.next_at for o in outcomes if o.next_at] + ([next_at] if next_at else [])
-    return {
-        "state": first.state,
-        "reason": _named(first) + more,
-        "next_at": format_time(min(moments)) if moments else None,
-        "last_run": last_run,
-        "topics": topics,
-        "partitions": partitions,
-        "blocked": blocked_json(p for o in outcomes for p in o.blocked),
-        "errors": [
-            {"application": o.application, "code": o.code, "reason": o.reason}
-            for o in outcomes
-            if o.code
-        ],
-    }
+    return PolicyStatus(
+        state=first.state,
+        reason=_named(first) + more,
+        next_at=min(moments) if moments else None,
+        last_run=last_run,
+        topics=topics,
+        partitions=partitions,
+        blocked=_first(p for o in outcomes for p in o.blocked),
+        errors=tuple(PolicyError(o.application, o.code, o.reason) for o in outcomes if o.code),
+    )
 
 
-def blocked_json(partitions: Iterable[PlannedPartition]) -> list[dict[str, object]]:
+def _first(partitions: Iterable[PlannedPartition]) -> tuple[Blocked, ...]:
     """The first hundred guarded partitions, each with its guards."""
-    return [
-        {"topic": p.topic, "partition": p.partition, "guards": [g.to_json() for g in p.guards]}
-        for p, _ in zip(partitions, range(_MOST_BLOCKED), strict=False)
-    ]
+    first = islice(partitions, _MOST_BLOCKED)
+    return tuple(Blocked(p.topic, p.partition, p.guards) for p in first)
 
 
 def guarded(plan: Plan) -> tuple[PlannedPartition, ...]:

@@ -39,8 +39,8 @@ class Statuses:
         self._lock = threading.RLock()
         self._said: dict[tuple[str, str | None], tuple[str, str]] = {}
         self._told = {
-            name: _Told(last_run=body.get("last_run"))
-            for name, (_, body) in journal.policy_statuses(cluster_id).items()
+            name: _Told(last_run=known.last_run)
+            for name, (_, known) in journal.policy_statuses(cluster_id).items()
         }
 
     def whole(self, policy: str, outcome: Outcome, now: datetime) -> None:
@@ -113,11 +113,11 @@ class Statuses:
     def _write(self, policy: str, now: datetime) -> None:
         told = self._told[policy]
         if told.outcomes:
-            body = status(
+            found = status(
                 list(told.outcomes.values()), topics=told.topics, partitions=told.partitions,
                 next_at=told.next_at, last_run=told.last_run,
             )  # fmt: skip
-            self._journal.write_policy_status(self._cluster_id, policy, body, now)
+            self._journal.write_policy_status(self._cluster_id, policy, found, now)
 
     def _tell(self, policy: str, outcome: Outcome, now: datetime) -> None:
         """One line for each purge, and for anything else once until it changes."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dashboard.core.canonical import written
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import (
     ConfigEntry,
@@ -223,7 +224,8 @@ class ServiceRoom:
         return self.journal.runs()[::-1]
 
     def status(self, name: str = "streams") -> dict[str, Any]:
-        return self.journal.policy_statuses(self.live.id)[name][1]
+        found: dict[str, Any] = written(self.journal.policy_statuses(self.live.id)[name][1])
+        return found
 
     def told(self, event: str) -> list[dict[str, Any]]:
         return [e for e in self.events if e["event"] == event]
