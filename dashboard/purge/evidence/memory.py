@@ -355,6 +355,6 @@ def _keep(found: dict[tuple[str, str, int], RememberedOffset], offset: Remembere
         return
     key, topic_id = _key(offset), offset.topic_id
     if topic_id in (None, UNKNOWN_ID) and key in found:
-        # A commit by a client that tells no id is of the topic that is known.
+        # Who wrote it down knew no id of the topic: it is taken for the one that is known.
         topic_id = found[key].topic_id or topic_id
     found[key] = replace(offset, topic_id=topic_id)
