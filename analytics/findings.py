@@ -29,7 +29,7 @@ from dashboard.history.holes import reasons
 from dashboard.history.met_readers import Met
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest, Part
 from dashboard.store.snapshot_writer import Writer
 from dashboard.store.snapshots import ClusterStore

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.domain.topic_kinds import kind_of, tool
+from dashboard.domain.system_topics import kind_of, tool
 from dashboard.safety.readers import Readers
 from dashboard.store.tables import FINDING_TABLES
 from dashboard.topics.idle import COMMITS, METRICS, OFFSETS, IdleTopic, WantedBy

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import records
-from dashboard.estimate.expiring import kept
+from dashboard.estimate.curves import kept
 from dashboard.store.tables import FINDING_TABLES
 from dashboard.topics.retention_fit import SHORTER, RetentionFit
 

@@ -30,7 +30,7 @@ from dashboard.safety.orphan_words import (
     TOO_MANY,
 )
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_clocks import wrong_clock
+from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.tables import FINDING_TABLES
 
@@ -250,7 +250,7 @@ def verdict(
 
     `now` is the snapshot's time, `delay` how long every snapshot that could look must have shown
     the orphan, and `most_share` how much of a broker may be orphans before that smells of lost
-    metadata. `clock`: by what clock the snapshot was taken, where wrong (`snapshot_clocks`).
+    metadata. `clock`: by what clock the snapshot was taken, where wrong (`clocks`).
     """
     wanted = _wanted(facts, now)
     return (

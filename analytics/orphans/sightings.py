@@ -13,7 +13,7 @@ from analytics.orphans import suspects
 from analytics.orphans.suspects import Suspect
 from analytics.readers.memory import oldest_kept
 from analytics.tables import Tables
-from dashboard.store.snapshot_clocks import clock_was_right
+from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES

@@ -209,7 +209,7 @@ class _State:
     def see(self, offsets: pa.Table, names: pa.Table, by_order: datetime | None) -> None:
         """Go on with one snapshot. Failed look-ups and partitions never committed do not count.
 
-        `by_order`: the time of its id, as in `snapshot_clocks.seen_at`; rows have its own.
+        `by_order`: the time of its id, as in `clocks.seen_at`; rows have its own.
         """
         at = pc.index_in(column(offsets, "topic_no"), value_set=column(names, "topic_no"))
         committed = pc.greater_equal(column(offsets, "committed_offset"), 0)

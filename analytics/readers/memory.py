@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from analytics.readers.absent import hidden
 from dashboard.core.arrow import column, looked_up
 from dashboard.estimate.curve_tables import changes
-from dashboard.store.snapshot_clocks import seen_at, times
+from dashboard.store.clocks import seen_at, times
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

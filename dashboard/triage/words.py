@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.core.offered import pair
+from dashboard.core.visible import pair
 from dashboard.core.words import binary, days_ahead, duration, plural
 from dashboard.triage.answer import Triage
 from dashboard.triage.followers import WAIT_ALL

@@ -17,7 +17,7 @@ from dashboard.cli.findings import orphans_sweep
 from dashboard.cli.parser import Parser
 from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import RefusedError, UsageError
-from dashboard.core.offered import in_quotes
+from dashboard.core.visible import in_quotes
 from dashboard.core.words import parse_size
 from dashboard.people import people
 
@@ -262,8 +262,8 @@ def _served(args: argparse.Namespace) -> Iterator[Callable[[Round], None]]:
         yield lambda _found: None
         return
     from dashboard.exporter import own
-    from dashboard.exporter.removal import removal_families
     from dashboard.exporter.serve import MetricsServer
+    from dashboard.orphans.removal import removal_families
 
     last: list[Round] = []
     with MetricsServer(

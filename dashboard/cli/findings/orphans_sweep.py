@@ -13,8 +13,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.parser import Parser, add_connection
 from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import UsageError
-from dashboard.core.offered import in_quotes
-from dashboard.core.visible import in_lines
+from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
 from dashboard.settings import read_only
 

@@ -12,8 +12,7 @@ from dashboard.cli import context, output
 from dashboard.cli.policies.policies_run import at_once, opener, site_of
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError, StoreError
-from dashboard.core.offered import in_quotes
-from dashboard.core.visible import in_lines
+from dashboard.core.visible import in_lines, in_quotes
 from dashboard.core.words import plural
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge import moves_text
 from dashboard.core.clock import format_time, utc_now
-from dashboard.core.offered import in_quotes
-from dashboard.core.visible import in_lines
+from dashboard.core.visible import in_lines, in_quotes
 from dashboard.purge.plan import plan_words
 from dashboard.settings.settings import read_client_config
 

@@ -10,8 +10,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, parse_duration
 from dashboard.core.errors import RefusedError, UsageError
-from dashboard.core.offered import in_quotes
-from dashboard.core.visible import in_lines
+from dashboard.core.visible import in_lines, in_quotes
 from dashboard.core.words import parse_size
 from dashboard.people import people
 from dashboard.settings.settings import Settings, read_client_config

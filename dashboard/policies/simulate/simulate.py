@@ -37,7 +37,7 @@ from dashboard.policies.simulate.past_targets import (
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.policies.windows import is_open
 from dashboard.settings.settings import TopicDeclaration
-from dashboard.store.snapshot_clocks import times
+from dashboard.store.clocks import times
 from dashboard.store.snapshots import ClusterStore
 
 WEEK = timedelta(days=7)

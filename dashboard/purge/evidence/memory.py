@@ -26,7 +26,7 @@ from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarge
 from dashboard.safety.guard_texts import elsewhere
 from dashboard.settings.settings import Settings, TopicDeclaration, on_page
 from dashboard.settings.topics import declared
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

@@ -20,7 +20,7 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_OUT, labels
 from dashboard.safety.explained import Sample, measures
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
-from dashboard.store.snapshot_clocks import clock_was_right, times
+from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

@@ -17,8 +17,17 @@ from prometheus_client.core import Metric
 from dashboard.core.canonical import written
 from dashboard.core.errors import RefusedError, StoreError
 from dashboard.exporter import own
-from dashboard.exporter.removal import removal_families
-from dashboard.orphans.removal import FAILED, OFF, ON, STANDBY, Lead, Removal, Round, described
+from dashboard.orphans.removal import (
+    FAILED,
+    OFF,
+    ON,
+    STANDBY,
+    Lead,
+    Removal,
+    Round,
+    described,
+    removal_families,
+)
 from dashboard.orphans.removal_story import read_stories, tell, untold
 from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome
 from dashboard.orphans.sweep.sweep_site import Options
