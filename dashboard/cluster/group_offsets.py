@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import Any
 
 from dashboard.cluster.connection.connection import Connection, called_off, chunks
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol import group_offset_rows
 from dashboard.cluster.protocol.group_offset_rows import GroupRows
@@ -18,6 +17,7 @@ from dashboard.cluster.protocol.messages import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
+    error_name,
 )
 from dashboard.core.errors import ClusterError, UsageError
 from dashboard.domain.model import GroupOffset, TopicPartition

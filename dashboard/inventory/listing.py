@@ -13,8 +13,10 @@ from dashboard.core.errors import InventoryError, LogDirError, UsageError
 from dashboard.inventory import command
 from dashboard.inventory.command import UNREADABLE
 from dashboard.inventory.contents import (
+    BLOCK_BYTES,
     LONGEST_LINE,
     DamagedError,
+    FolderSum,
     parse_checkpoint,
     parse_meta,
     parse_topic_id,
@@ -29,7 +31,6 @@ from dashboard.inventory.names import (
     parse_log_dirs,
 )
 from dashboard.inventory.recorder import LINK, NESTED, NO_PARTITION, SPECIAL, Recorder
-from dashboard.inventory.segments import BLOCK_BYTES, FolderSum
 
 NEWEST_FROM = "mtime"
 

@@ -14,6 +14,7 @@ from dashboard.core.errors import InventoryError, LogDirError
 from dashboard.inventory.contents import (
     LONGEST_LINE,
     DamagedError,
+    FolderSum,
     parse_checkpoint,
     parse_meta,
     parse_topic_id,
@@ -31,7 +32,6 @@ from dashboard.inventory.names import (
     segment_file,
 )
 from dashboard.inventory.recorder import LINK, NESTED, NO_PARTITION, SPECIAL, Recorder
-from dashboard.inventory.segments import FolderSum
 
 NEWEST_FROM = "time index and mtime"
 

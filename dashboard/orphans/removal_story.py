@@ -16,8 +16,7 @@ from dashboard.orphans.sweep.sweep_items import Item, items
 from dashboard.orphans.sweep.sweep_log import Entry
 from dashboard.orphans.sweep.sweep_places import open_log_dirs
 from dashboard.orphans.sweep.sweep_quarantine import Clock
-from dashboard.orphans.sweep.sweep_site import Options
-from dashboard.orphans.sweep.sweep_verify import read_logs
+from dashboard.orphans.sweep.sweep_site import Options, read_logs
 
 ACTS = ("moved", "put-back", "restored", "deleted", "lost")
 

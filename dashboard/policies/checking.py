@@ -19,8 +19,8 @@ from dashboard.policies.triggers import triggered
 from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.journal_policies import PolicyState, PolicyStatus
 from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.settings.policies.policy import is_open, next_open
 from dashboard.settings.policies.section import Policy
-from dashboard.settings.policies.windows import is_open, next_open
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The storage report as one HTML page, with plots that answer the mouse or for paper, and as PDF."""
+"""The storage report as one HTML page, with plots that answer the mouse or on paper, and as PDF."""
 
 from __future__ import annotations
 

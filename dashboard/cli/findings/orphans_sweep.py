@@ -255,7 +255,7 @@ def switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | Non
 
 
 def _verify(args: argparse.Namespace, settings: Settings) -> int:
-    from dashboard.orphans.sweep.sweep_verify import broken_error, verify
+    from dashboard.orphans.sweep.sweep_site import broken_error, verify
 
     found = verify(options(args, settings, apply=False))
     value: dict[str, Any] = {"logs": [log.to_json() for log in found]}

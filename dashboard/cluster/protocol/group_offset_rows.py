@@ -6,8 +6,7 @@ import re
 import struct
 from typing import NamedTuple
 
-from dashboard.cluster.connection.kafka_errors import error_name
-from dashboard.cluster.protocol.compact import length, skip_tags, string
+from dashboard.cluster.protocol.messages import error_name, length, skip_tags, string
 from dashboard.domain.model import GroupOffset
 
 VERSIONS = (8, 9)  # many groups (KIP-709); v10 names topics by id alone

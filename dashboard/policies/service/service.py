@@ -30,8 +30,8 @@ from dashboard.policies.triggers import Triggered, triggered
 from dashboard.purge.jobs.queue import STALE_AFTER
 from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.journal_policies import Hold, Lease, PolicyState
+from dashboard.settings.policies.policy import is_open, next_open
 from dashboard.settings.policies.section import Policy
-from dashboard.settings.policies.windows import is_open, next_open
 from dashboard.settings.read_only import wrong
 
 _MOST_BACKOFF = timedelta(seconds=30)

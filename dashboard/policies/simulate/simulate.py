@@ -34,8 +34,7 @@ from dashboard.policies.simulate.past_targets import (
     wanted,
     windows,
 )
-from dashboard.settings.policies.policy import Policy
-from dashboard.settings.policies.windows import is_open
+from dashboard.settings.policies.policy import Policy, is_open
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.clocks import times
 from dashboard.store.snapshots import ClusterStore
