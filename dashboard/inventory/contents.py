@@ -1,5 +1,5 @@
-"""What the files of a log dir say: meta.properties, partition.metadata and checkpoints by what is in
-them, segments by their sizes.
+"""What the files of a log dir say: meta.properties, partition.metadata and checkpoints by their
+text, segments by their sizes.
 """
 
 from __future__ import annotations

@@ -105,9 +105,9 @@ def _triage(args: argparse.Namespace, settings: Settings, question: Question) ->
 
 
 def _show(answer: Triage, args: argparse.Namespace) -> int:
-    from dashboard.triage.answer_json import to_json
+    from dashboard.triage.words import triage_json
 
-    view = {**to_json(answer), "plan": _plan(answer, args.out)}
+    view = {**triage_json(answer), "plan": _plan(answer, args.out)}
     text = _text(answer, args.out)
     if answer.met:
         output.emit(view, text, as_json=args.json)

@@ -1,4 +1,4 @@
-"""A broker's disk made ready for a sweep: log dirs proved, locked; their quarantines and the logs."""
+"""A broker's disk made ready for a sweep: log dirs proved, locked; quarantines and their logs."""
 
 from __future__ import annotations
 

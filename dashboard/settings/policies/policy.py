@@ -1,4 +1,4 @@
-"""What a policy is: topics, target, pace, limits and windows of purges that nobody confirms singly."""
+"""What a policy is: topics, target, pace, limits and windows of purges that nobody confirms."""
 
 from __future__ import annotations
 
