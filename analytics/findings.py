@@ -20,7 +20,7 @@ from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, orphans
 from analytics.orphans.suspects import scans
 from analytics.readers import absent, blockers, groups, met, topics
-from analytics.readers.memory import oldest_kept
+from analytics.readers.holds import oldest_kept
 from analytics.replicas import disk_stock, disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds

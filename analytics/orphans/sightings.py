@@ -11,7 +11,7 @@ import pyarrow as pa
 from analytics.earlier import since
 from analytics.orphans import suspects
 from analytics.orphans.suspects import Suspect
-from analytics.readers.memory import oldest_kept
+from analytics.readers.holds import oldest_kept
 from analytics.tables import Tables
 from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest

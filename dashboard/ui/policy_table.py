@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard.policies.service.serving import Serving
-from dashboard.policies.service.switching import Standing, is_for, standing
+from dashboard.policies.service.switching import Serving, Standing, is_for, standing
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_alerts import AlertRow
 from dashboard.purge.journal.journal_policies import Blocked, PolicyState, PolicyStatus, Use

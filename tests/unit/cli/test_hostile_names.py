@@ -28,7 +28,7 @@ from dashboard.core.visible import in_lines
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.policies.checking import Checked
 from dashboard.policies.service.outcome import Outcome
-from dashboard.policies.service.serving import Serving
+from dashboard.policies.service.switching import Serving
 from dashboard.policies.simulate.simulate import Simulation
 from dashboard.purge.forecast.forecast import Forecast, SlowBroker
 from dashboard.purge.forecast.stalls import Stall

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.policies.service.serving import Serving
+from dashboard.policies.service.switching import Serving
 from dashboard.purge.journal.journal_policies import Lease, Use
 from dashboard.settings.policies.section import policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
