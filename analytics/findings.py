@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from analytics import earlier, kernels, tasks
-from analytics.advice import idle_topics, retention_fit
+from analytics import advice, earlier, kernels, tasks
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
 from analytics.metrics import causes, quality
@@ -214,7 +213,7 @@ def _used(
     at, known = work.snapshot.taken_at, work.topics
     days, margin = settings.idle.days, settings.retention.margin
     return {
-        "idle_topics": idle_topics.idle_topics(
+        "idle_topics": advice.idle_topics(
             sums,
             known,
             who,
@@ -223,7 +222,7 @@ def _used(
             days=days,
             bytes_out=sums["fetched"],
         ),
-        "retention_fit": retention_fit.retention_fit(
+        "retention_fit": advice.retention_fit(
             sums, known, rates, taken_at=seen_at(work.snapshot), margin=margin
         ),
     }
