@@ -12,8 +12,12 @@ from dashboard.cluster.connection.connection import Connection, chunks
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.group_lists import Listed, read_lists, still_listed
 from dashboard.cluster.group_members import UNSUPPORTED, Described, read_members
-from dashboard.cluster.group_offsets import GroupOffsetsAnswer, gathered, read_group_offsets
-from dashboard.cluster.protocol.group_offset_rows import GroupRows
+from dashboard.cluster.group_offsets import (
+    GroupOffsetsAnswer,
+    GroupRows,
+    gathered,
+    read_group_offsets,
+)
 from dashboard.cluster.protocol.list_offsets import EARLIEST, LEFT_OUT, Placed, ask_offsets
 from dashboard.cluster.protocol.messages import (
     RETRIABLE_READ_ERRORS,

@@ -15,11 +15,12 @@ from dashboard.inventory.contents import (
     LONGEST_LINE,
     DamagedError,
     FolderSum,
+    last_timestamp,
+    log_end,
     parse_checkpoint,
     parse_meta,
     parse_topic_id,
 )
-from dashboard.inventory.log_end import last_timestamp, log_end
 from dashboard.inventory.names import (
     CHECKPOINTS,
     LARGEST_METADATA,
