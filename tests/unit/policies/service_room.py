@@ -48,7 +48,6 @@ class Streams(FakeCluster):
         self.commits_of: dict[str, dict[TopicPartition, int]] = {}
         self.plain: set[str] = set()  # groups that are no Streams applications
         self.down = False
-        self.closed = 0
         self.unreadable: set[str] = set()  # topics whose configs are refused
         self.starts: list[tuple[datetime, TopicPartition]] = []
         self.now: datetime | None = None
@@ -75,9 +74,6 @@ class Streams(FakeCluster):
     def log_start(self, topic: str, partition: int = 0) -> int:
         p = self.parts[TopicPartition(topic, partition)]
         return p.starts[p.leader_id or 1]
-
-    def close(self) -> None:
-        self.closed += 1
 
     def controller_time(self) -> datetime | None:
         return None
