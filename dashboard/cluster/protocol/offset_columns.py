@@ -1,4 +1,7 @@
-"""Offsets of every partition and replica of a cluster, and what its log dirs hold, as columns."""
+"""Offsets of every partition and replica of a cluster, and what its log dirs hold, as columns.
+
+Apart from `offsets` and `live`, since it loads numpy: only a collect asks for a whole cluster.
+"""
 
 from __future__ import annotations
 

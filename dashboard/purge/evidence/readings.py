@@ -1,5 +1,6 @@
 """Reads from kept snapshots how many bytes left each topic, and how far its groups came.
 
+Apart from `standards`, since it loads pyarrow, which a purge without metrics does without.
 Of long tables one file is read at a time, and rows of the topics asked about stay: what this holds
 follows the plan and the size of a bucket, not the cluster.
 """
