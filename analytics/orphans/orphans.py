@@ -442,5 +442,5 @@ def _by_metadata(seen: Row, today: Suspect, taken_at: datetime) -> str:
     return f"{placed}, no reassignment."
 
 
-def _list(brokers: list[int] | None) -> str:
+def _list(brokers: Sequence[int] | None) -> str:
     return ", ".join(map(str, brokers or ())) or "none"
