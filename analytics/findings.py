@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from analytics import earlier, kernels, tasks
-from analytics.advice import idle_topics, retention_fit
+from analytics import advice, earlier, kernels, tasks
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
 from analytics.metrics import causes, quality
@@ -20,7 +19,7 @@ from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, orphans
 from analytics.orphans.suspects import scans
 from analytics.readers import absent, blockers, groups, met, topics
-from analytics.readers.memory import oldest_kept
+from analytics.readers.holds import oldest_kept
 from analytics.replicas import disk_stock, disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
@@ -29,7 +28,7 @@ from dashboard.history.holes import reasons
 from dashboard.history.met_readers import Met
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest, Part
 from dashboard.store.snapshot_writer import Writer
 from dashboard.store.snapshots import ClusterStore
@@ -214,7 +213,7 @@ def _used(
     at, known = work.snapshot.taken_at, work.topics
     days, margin = settings.idle.days, settings.retention.margin
     return {
-        "idle_topics": idle_topics.idle_topics(
+        "idle_topics": advice.idle_topics(
             sums,
             known,
             who,
@@ -223,7 +222,7 @@ def _used(
             days=days,
             bytes_out=sums["fetched"],
         ),
-        "retention_fit": retention_fit.retention_fit(
+        "retention_fit": advice.retention_fit(
             sums, known, rates, taken_at=seen_at(work.snapshot), margin=margin
         ),
     }

@@ -18,7 +18,7 @@ from analytics import earlier
 from analytics.findings import Findings, compute
 from analytics.orphans import sightings
 from analytics.readers import absent
-from analytics.session.memory_limits import too_little
+from analytics.session.session import too_little
 from dashboard.core.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.history import folded, known_since, met_readers
 from dashboard.history.holes import holes_of

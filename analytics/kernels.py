@@ -29,7 +29,7 @@ from analytics.readers import (
     met,
     partitions,
     reader_lags,
-    wanted,
+    topics,
 )
 from analytics.replicas import curves, disk_stock, disks, growth, points, trend_tables
 from analytics.replicas.trend_tables import microseconds
@@ -124,7 +124,7 @@ SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
     "stock": disk_stock.summed, "quality": quality.summed, "blockers": blockers.summed,
     "growth": growth.summed, "log_dirs": _once, "units": causes.summed,
     "fetched": traffic.all_fetched, "slow": _once, "last_writes": last_writes.summed,
-    "reader_lags": reader_lags.summed, "wanted": wanted.summed,
+    "reader_lags": reader_lags.summed, "wanted": topics.wanted_summed,
 }  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def _used(view: BucketView, work: Work, purge: _Purged) -> Told:
     sums = {
         "last_writes": last_writes.sums(writes, purge.partitions, at),
         "reader_lags": reader_lags.sums(lags, purge.by_target[1], at),
-        "wanted": wanted.sums(purge.by_target[1], purge.partitions),
+        "wanted": topics.wanted_sums(purge.by_target[1], purge.partitions),
     }
     return Told({"last_writes": writes, "reader_lags": lags}, sums)
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,11 +31,26 @@ from dashboard.store.snapshot_files import Manifest, Part, spec_of
 from dashboard.store.snapshot_writer import part_name, write_part
 
 Kernel = Callable[[BucketView], Told]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row of a task's answer: a file that it wrote, sums, or its error."""
+
+    slot: int  # sums with the same one are summed together
+    bucket: int | None
+    kind: str  # what `name` is: of a table, of sums, or the error of a task
+    name: str | None = None
+    file: str | None = None
+    rows: int | None = None
+    body: bytes | None = None
+
+
 _ROW = pa.schema(
     [
-        ("slot", pa.int32()),  # sums with the same one are summed together
+        ("slot", pa.int32()),
         ("bucket", pa.int64()),
-        ("kind", pa.string()),  # what `name` is: of a table, of sums, or the error of a task
+        ("kind", pa.string()),
         ("name", pa.string()),
         ("file", pa.string()),
         ("rows", pa.int64()),
@@ -115,18 +129,20 @@ def answer(
     except LowwaterError as error:
         body = {"message": error.message, "next_step": error.next_step, "code": error.code,
                 "retriable": error.retriable}  # fmt: skip
-        rows = [{"slot": _NO_SLOT, "bucket": bucket, "kind": _ERROR,
-                 "body": json.dumps(body).encode()}]  # fmt: skip
-    yield from pa.Table.from_pylist(rows, schema=_ROW).to_batches()
+        rows = [_Row(_NO_SLOT, bucket, _ERROR, body=json.dumps(body).encode())]
+    yield from _table(rows).to_batches()
 
 
-def _written(view: BucketView, table: str, rows: pa.Table, snapshot: Manifest) -> dict[str, Any]:
+def _table(rows: Sequence[_Row]) -> pa.Table:
+    return pa.Table.from_pylist([asdict(row) for row in rows], schema=_ROW)
+
+
+def _written(view: BucketView, table: str, rows: pa.Table, snapshot: Manifest) -> _Row:
     folder = f"{view.path}/findings/{view.place.written.id}"
     file = part_name(table, view.bucket, secrets.token_hex(4))
     found = stamped(table, rows, snapshot)
     count = write_part(view.fs, folder, spec_of("findings", table), file, found)
-    return {"slot": _NO_SLOT, "bucket": view.bucket, "kind": _TABLE, "name": table, "file": file,
-            "rows": count}  # fmt: skip
+    return _Row(_NO_SLOT, view.bucket, _TABLE, table, file, count)
 
 
 def _in_slots(sums: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
@@ -152,13 +168,13 @@ def _slots(sums: pa.Table, slots: int) -> Ints:
 
 def _sums_row(
     slot: int, name: str, sums: pa.Table, bucket: int | None = None, *, packed: bool = True
-) -> dict[str, Any]:
+) -> _Row:
     sink = pa.BufferOutputStream()
     options = _PACKED if packed else pa.ipc.IpcWriteOptions()
     with pa.ipc.new_stream(sink, sums.schema, options=options) as stream:
         stream.write_table(sums)
     body = sink.getvalue().to_pybytes()
-    return {"slot": slot, "bucket": bucket, "kind": _SUMS, "name": name, "body": body}
+    return _Row(slot, bucket, _SUMS, name, body=body)
 
 
 def summed(rows: pa.Table) -> pa.Table:
@@ -166,8 +182,7 @@ def summed(rows: pa.Table) -> pa.Table:
     rows = rows.sort_by("bucket")  # fractions are added in one order, however a shuffle has them
     whole = pc.equal(rows["kind"], _SUMS)
     found = [_sums_row(rows["slot"][0].as_py(), *pair) for pair in _sums(rows.filter(whole))]
-    sums = pa.Table.from_pylist(found, schema=_ROW)
-    return pa.concat_tables([rows.filter(pc.invert(whole)).cast(_ROW), sums])
+    return pa.concat_tables([rows.filter(pc.invert(whole)).cast(_ROW), _table(found)])
 
 
 def _sums(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:

@@ -14,7 +14,7 @@ from dashboard.core.errors import LowwaterError
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import RunRow, Verification
-from dashboard.purge.upkeep import journal_export
+from dashboard.purge.upkeep import journal_archive
 from dashboard.settings import read_only
 from dashboard.ui import timeline
 from dashboard.ui.components import grid, markup, states
@@ -115,7 +115,7 @@ def show_exports(journal: Journal) -> None:
     with st.container(horizontal=True, horizontal_alignment="right"):
         st.download_button(
             "Export CSV",
-            access.at_click(lambda: journal_export.as_csv(journal)),
+            access.at_click(lambda: journal_archive.as_csv(journal)),
             file_name=f"{name}.csv",
             mime="text/csv",
             key="export-csv",
@@ -124,7 +124,7 @@ def show_exports(journal: Journal) -> None:
         )
         st.download_button(
             "Export JSON",
-            access.at_click(lambda: journal_export.as_json(journal)),
+            access.at_click(lambda: journal_archive.as_json(journal)),
             file_name=f"{name}.json",
             mime="application/json",
             key="export-json",

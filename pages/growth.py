@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.words import days_ahead
-from dashboard.estimate.expiring import SWING
+from dashboard.estimate.curves import SWING
 from dashboard.store.finding_rows import GrowthRow
 from dashboard.ui.components import grid, markup, states
 from dashboard.ui.growth import advice, choice

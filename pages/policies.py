@@ -12,8 +12,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.people import people
 from dashboard.policies.service import switching
-from dashboard.policies.service.serving import Serving, serving
-from dashboard.policies.service.switching import Standing
+from dashboard.policies.service.switching import Serving, Standing, serving
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_policies import PolicyState

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from analytics.orphans import sightings
 from analytics.orphans.broker_facts import Brokers
+from analytics.orphans.suspects import Suspect
 from analytics.tables import Tables
 from dashboard.core.clock import format_time
 from dashboard.safety.last_copy import Kept, Living, Records, kept, later
@@ -29,7 +30,7 @@ from dashboard.safety.orphan_words import (
     TOO_MANY,
 )
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_clocks import wrong_clock
+from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.tables import FINDING_TABLES
 
@@ -75,7 +76,7 @@ def find(
 
 def judged(
     seen: Sequence[Row],
-    now: Sequence[Row],
+    now: Sequence[Suspect],
     known: Brokers,
     taken_at: datetime,
     *,
@@ -88,7 +89,7 @@ def judged(
     `seen` are the rows of `sightings`, `now` the suspects of this snapshot, taken at `taken_at`;
     `known` is what the brokers said; `delay`, `most_share` and `clock` are as `verdict` has them.
     """
-    today = {sightings.key_of(row): row for row in now}
+    today = {suspect.key: suspect for suspect in now}
     told = [row for row in seen if _outlived(row, known)]
     shares = _shares(told, known)
     settings = known.topic_settings(row["topic"] for row in told)
@@ -101,11 +102,11 @@ def judged(
             **{name: row[name] for name in _CARRIED},
             # An entry has no folder: its name in the sightings is where one would be.
             "directory": None if row["kind"] == CHECKPOINT_ENTRY else row["directory"],
-            "current_topic_id": current["name_id"] if current else None,
+            "current_topic_id": current.name_id if current else None,
             "verdict": said.verdict, "reason": said.reason, "check_at": said.check_at,
             "evidence": evidence_told(row, current, taken_at),
             "folder": row["folder"], "seen_now": current is not None,
-            "told_bytes": current["told_bytes"] if current else None,
+            "told_bytes": current.told_bytes if current else None,
         })  # fmt: skip
     return rows
 
@@ -148,7 +149,7 @@ def _shares(rows: Sequence[Row], known: Brokers) -> dict[int, float | None]:
 
 def _facts(
     row: Row,
-    today: Row | None,
+    today: Suspect | None,
     known: Brokers,
     shares: Mapping[int, float | None],
     settings: Mapping[str, Mapping[str, str]],
@@ -158,7 +159,7 @@ def _facts(
         kind=row["kind"],
         directory=row["directory"],
         topic_id=row["topic_id"],
-        assigned=bool(today and today["assigned"]),
+        assigned=bool(today and today.assigned),
         answered=known.answered(broker, row["log_dir"]),
         seen_now=today is not None,
         same_name=_health(today),
@@ -172,29 +173,29 @@ def _facts(
         log_end_offset=row["log_end_offset"],
         living=_living(row, today, settings),
         # A checkpoint's listing is of another folder; of two log dirs `is_suspect` chose this one.
-        hosted=bool(today and today["listed"] and row["folder"] in ("live", "future")),
+        hosted=bool(today and today.listed and row["folder"] in ("live", "future")),
     )
 
 
 def _living(
-    row: Row, today: Row | None, settings: Mapping[str, Mapping[str, str]]
+    row: Row, today: Suspect | None, settings: Mapping[str, Mapping[str, str]]
 ) -> Living | None:
     """The partition that has the folder's topic id today."""
-    if today is None or not today["has_topic"]:
+    if today is None or not today.has_topic:
         return None
     return Living(
         row["topic"], row["partition"], settings.get(row["topic"], {}),
-        today["living_start"], today["living_end"],
+        today.living_start, today.living_end,
     )  # fmt: skip
 
 
-def _health(today: Row | None) -> str | None:
+def _health(today: Suspect | None) -> str | None:
     """Of the partition that has the folder's name today."""
-    if today is None or today["replicas"] is None:
+    if today is None or today.replicas is None:
         return None
-    if today["leader_id"] is None:
+    if today.leader_id is None:
         return "offline"
-    behind = set(today["replicas"]) - set(today["isr"] or ())
+    behind = set(today.replicas) - set(today.isr or ())
     return "under-replicated" if behind else "healthy"
 
 
@@ -249,7 +250,7 @@ def verdict(
 
     `now` is the snapshot's time, `delay` how long every snapshot that could look must have shown
     the orphan, and `most_share` how much of a broker may be orphans before that smells of lost
-    metadata. `clock`: by what clock the snapshot was taken, where wrong (`snapshot_clocks`).
+    metadata. `clock`: by what clock the snapshot was taken, where wrong (`clocks`).
     """
     wanted = _wanted(facts, now)
     return (
@@ -385,7 +386,7 @@ def in_words(duration: timedelta) -> str:
 # The evidence of one orphan in words: what was seen, by whom and when.
 
 
-def evidence_told(seen: Row, today: Row | None, taken_at: datetime) -> str:
+def evidence_told(seen: Row, today: Suspect | None, taken_at: datetime) -> str:
     """Sentences for an evidence card. `seen` is its sighting, `today` the snapshot's suspect."""
     sentences = [_looks(seen), _by_scan(seen)]
     if today is None:
@@ -414,32 +415,32 @@ def _by_scan(seen: Row) -> str:
     return f"{scan} shows {seen['log_dir']}/{seen['directory']} with {named}."
 
 
-def _by_broker(seen: Row, today: Row, taken_at: datetime) -> str:
-    if not today["answered"]:
+def _by_broker(seen: Row, today: Suspect, taken_at: datetime) -> str:
+    if not today.answered:
         return f"Broker {seen['broker_id']} did not answer for that log dir."
     if seen["folder"] in ("stray", "delete"):
         return "DescribeLogDirs never lists such a folder."
-    bytes_there = f"lists it with {today['told_bytes']} bytes"
-    said = bytes_there if today["listed"] else "does not list it there"
+    bytes_there = f"lists it with {today.told_bytes} bytes"
+    said = bytes_there if today.listed else "does not list it there"
     return f"DescribeLogDirs of {format_time(taken_at)} {said}."
 
 
-def _by_metadata(seen: Row, today: Row, taken_at: datetime) -> str:
+def _by_metadata(seen: Row, today: Suspect, taken_at: datetime) -> str:
     topic, moment = seen["topic"], format_time(taken_at)
-    if not today["has_topic"] and today["replicas"] is None and today["name_id"] is None:
+    if not today.has_topic and today.replicas is None and today.name_id is None:
         return f"The metadata of {moment} knows no topic {topic}."
-    names = today["name_id"] or "no id"
+    names = today.name_id or "no id"
     said = f"The metadata of {moment} has topic {topic} with {names}"
-    if today["replicas"] is None:
+    if today.replicas is None:
         return f"{said}, without a partition {seen['partition']}."
-    placed = f"{said}; partition {seen['partition']} is on brokers {_list(today['replicas'])}"
-    if today["adding"] or today["removing"]:
+    placed = f"{said}; partition {seen['partition']} is on brokers {_list(today.replicas)}"
+    if today.adding or today.removing:
         return (
-            f"{placed}, being reassigned: adding {_list(today['adding'])}, "
-            f"removing {_list(today['removing'])}."
+            f"{placed}, being reassigned: adding {_list(today.adding)}, "
+            f"removing {_list(today.removing)}."
         )
     return f"{placed}, no reassignment."
 
 
-def _list(brokers: list[int] | None) -> str:
+def _list(brokers: Sequence[int] | None) -> str:
     return ", ".join(map(str, brokers or ())) or "none"

@@ -10,20 +10,21 @@ import pyarrow as pa
 
 from analytics.earlier import since
 from analytics.orphans import suspects
-from analytics.readers.memory import oldest_kept
+from analytics.orphans.suspects import Suspect
+from analytics.readers.holds import oldest_kept
 from analytics.tables import Tables
-from dashboard.store.snapshot_clocks import clock_was_right
+from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # of `sightings`
 Seen = dict[tuple[Any, ...], Row]
 
 
 def fold(
     tables: Tables, snapshot: Manifest, base: Manifest | None, unassigned: Collection[str]
-) -> tuple[list[Row], list[Row]]:
+) -> tuple[list[Row], list[Suspect]]:
     """The rows of `sightings`, and the suspects of `snapshot` itself.
 
     Goes on from the sightings of `base`, an earlier analysis, with every snapshot since then;
@@ -67,7 +68,7 @@ def to_table(rows: Sequence[Row]) -> pa.Table:
 
 def step(
     before: Mapping[tuple[Any, ...], Row],
-    rows: Sequence[Row],
+    rows: Sequence[Suspect],
     taken_at: datetime,
     scans: Mapping[tuple[int, str], datetime],
     oldest: datetime,
@@ -83,7 +84,7 @@ def step(
     (`oldest`) may know it. Without `proved`, by a clock that was wrong or could not be compared, it
     shows what there is and adds no age: `snapshots_seen` counts from the first that is proved.
     """
-    after = {key_of(row): _seen(row, before.get(key_of(row)), taken_at, proved) for row in rows}
+    after = {row.key: _seen(row, before.get(row.key), taken_at, proved) for row in rows}
     for key, row in before.items():
         looked_for = (row["broker_id"], row["log_dir"]) in scans
         by_scan = row["scanned_at"] is not None
@@ -93,18 +94,17 @@ def step(
 
 
 def key_of(row: Row) -> tuple[Any, ...]:
-    """A folder by its path, an unnamed future copy by its partition."""
+    """As `Suspect.key`."""
     entry = row["folder"] == "checkpoint"
     place = (row["broker_id"], row["log_dir"], row["directory"])
     return (*place, row["topic"], row["partition"], entry)
 
 
-def _seen(row: Row, before: Row | None, taken_at: datetime, proved: bool) -> Row:
-    times = [taken_at] if row["listed"] or row["scanned_at"] is None else [row["scanned_at"]]
-    seen_at: datetime = max(times)
-    found = {name: row[name] for name in _OBSERVED}
+def _seen(row: Suspect, before: Row | None, taken_at: datetime, proved: bool) -> Row:
+    seen_at = taken_at if row.listed or row.scanned_at is None else row.scanned_at
+    found = {name: getattr(row, name) for name in _OBSERVED}
     if before is not None and _same(row, before):
-        if row["scanned_at"] is None:  # only listed now: what a scan told stays the best there is
+        if row.scanned_at is None:  # only listed now: what a scan told stays the best there is
             found |= {name: before[name] for name in _OF_A_SCAN}
         if not proved:
             return found | {name: before[name] for name in _COUNTED}
@@ -121,8 +121,8 @@ def _seen(row: Row, before: Row | None, taken_at: datetime, proved: bool) -> Row
                     "snapshots_seen": int(proved), "looked_at": taken_at}  # fmt: skip
 
 
-def _same(row: Row, before: Row) -> bool:
-    ids = {row["topic_id"], before["topic_id"]} - {None}
+def _same(row: Suspect, before: Row) -> bool:
+    ids = {row.topic_id, before["topic_id"]} - {None}
     return len(ids) < 2
 
 
@@ -147,14 +147,14 @@ _COUNTED = ("first_seen_at", "last_seen_at", "snapshots_seen", "looked_at")
 
 def _suspects(
     tables: Tables, snapshots: Sequence[Manifest], unassigned: Collection[str]
-) -> list[list[Row]]:
+) -> list[list[Suspect]]:
     """Spark is asked only where there is something to find."""
     asked = [
         s
         for s in snapshots
         if s.tables.get("segments") or s.tables.get("checkpoints") or s.id in unassigned
     ]
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[Suspect]] = {}
     for start in range(0, len(asked), _AT_ONCE):
         some = asked[start : start + _AT_ONCE]
         found |= zip((s.id for s in some), suspects.suspects(tables, some), strict=True)

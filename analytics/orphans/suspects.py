@@ -7,6 +7,8 @@ yet: what was seen once may be a topic or a move that came between two reads (`s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -109,20 +111,60 @@ select * from suspected
 """
 
 
-def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[dict[str, Any]]]:
-    """Per snapshot its suspects, sorted: folders of inventories, checkpoint entries without a
-    folder, and what DescribeLogDirs lists without an assignment.
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A folder or an entry that no assignment explains; sizes are bytes.
 
-    Columns: broker_id, log_dir, directory (null: a future copy that no inventory named), topic,
-    partition, topic_id (of partition.metadata), folder (live, future, stray, delete, checkpoint),
-    kind, size_bytes, index_bytes, allocated_bytes, newest_at, scanned_at (null: only listed),
-    log_end_offset (null: no scan told),
-    listed and told_bytes (DescribeLogDirs has it there), answered (it answered for that log dir),
-    assigned (by topic id where there is one, to this broker; a reassignment's brokers count),
-    name_id (today's id of that name), the same-named partition's leader_id, replicas, isr, adding,
-    removing, and of the partition that has the folder's topic id living_start and living_end, where
-    its log starts and its high watermark is. Topics that the cluster may be hiding from us are
-    left out.
+    The fields without a default are the statement's columns, the others what the snapshot says of
+    it besides (`told_of`).
+    """
+
+    broker_id: int
+    log_dir: str
+    directory: str | None  # None: a future copy that no inventory named
+    topic: str | None
+    partition: int | None
+    topic_id: str | None  # of partition.metadata
+    folder: str  # live, future, stray, delete, checkpoint
+    size_bytes: int | None
+    index_bytes: int | None
+    allocated_bytes: int | None
+    newest_at: datetime | None
+    scanned_at: datetime | None  # None: only listed
+    log_end_offset: int | None  # None: no scan told
+    # By topic id where there is one, to this broker; a reassignment's brokers count.
+    assigned: bool
+    recreated: bool  # the cluster has a topic of its name, of another id
+    has_topic: bool
+    name_no: int | None
+    name_id: str | None  # today's id of that name
+    lives_no: int | None
+    kind: str = ""
+    # Whether DescribeLogDirs has it there, with how many bytes, and answered for that log dir.
+    listed: bool = False
+    told_bytes: int | None = None
+    answered: bool = False
+    # Of the partition of the same name.
+    leader_id: int | None = None
+    replicas: Sequence[int] | None = None
+    isr: Sequence[int] | None = None
+    adding: Sequence[int] | None = None
+    removing: Sequence[int] | None = None
+    # Of the partition that has the folder's topic id: its log start and its high watermark.
+    living_start: int | None = None
+    living_end: int | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """A folder by its path, an unnamed future copy by its partition."""
+        place = (self.broker_id, self.log_dir, self.directory, self.topic, self.partition)
+        return (*place, self.folder == "checkpoint")
+
+
+def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[Suspect]]:
+    """Per snapshot its suspects, sorted: folders of inventories, checkpoint entries without a
+    folder, and what DescribeLogDirs lists without an assignment. Topics that the cluster may be
+    hiding from us are left out.
     """
     ids = [snapshot.id for snapshot in snapshots]
     numbers = pa.array(range(len(ids)), pa.int32())
@@ -136,9 +178,9 @@ def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[dict[st
         scans=tables.from_arrow(scanned),
         **{name: tables.read("snapshots", name, ids) for name in _LONG},
     ).toArrow()
-    per_snapshot: list[list[dict[str, Any]]] = [[] for _ in ids]
+    per_snapshot: list[list[Suspect]] = [[] for _ in ids]
     for row in found.sort_by([(name, "ascending") for name in _ORDER]).to_pylist():
-        per_snapshot[row.pop("snap")].append(row)
+        per_snapshot[row.pop("snap")].append(Suspect(**row))
     told = told_of(tables, {
         snapshot.id: _without_gaps(_once(rows), snapshot)
         for rows, snapshot in zip(per_snapshot, snapshots, strict=True)
@@ -208,20 +250,19 @@ def scans(snapshot: Manifest) -> dict[tuple[int, str], Any]:
     }
 
 
-def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _once(rows: list[Suspect]) -> list[Suspect]:
     """A folder that both an inventory and DescribeLogDirs show, once: as the inventory has it."""
-    on_disk = {_place(row) for row in rows if row["scanned_at"] is not None}
-    return [row for row in rows if row["scanned_at"] is not None or _place(row) not in on_disk]
+    on_disk = {_place(row) for row in rows if row.scanned_at is not None}
+    return [row for row in rows if row.scanned_at is not None or _place(row) not in on_disk]
 
 
-def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    named = ("broker_id", "log_dir", "topic", "partition")
-    return (*(row[name] for name in named), row["folder"])
+def _place(row: Suspect) -> tuple[object, ...]:
+    return (row.broker_id, row.log_dir, row.topic, row.partition, row.folder)
 
 
-def _without_gaps(rows: list[dict[str, Any]], snapshot: Manifest) -> list[dict[str, Any]]:
+def _without_gaps(rows: list[Suspect], snapshot: Manifest) -> list[Suspect]:
     """Without checkpoint entries whose folder may be one that could not be read."""
-    unread: set[tuple[int, str, str]] = set()
+    unread: set[tuple[int, str, str | None]] = set()
     uncertain: set[int] = set()
     for found in snapshot.details.get("inventories", ()):
         broker = found["broker_id"]
@@ -234,10 +275,10 @@ def _without_gaps(rows: list[dict[str, Any]], snapshot: Manifest) -> list[dict[s
     return [
         row
         for row in rows
-        if row["folder"] != "checkpoint"
+        if row.folder != "checkpoint"
         or (
-            row["broker_id"] not in uncertain
-            and (row["broker_id"], row["log_dir"], row["directory"]) not in unread
+            row.broker_id not in uncertain
+            and (row.broker_id, row.log_dir, row.directory) not in unread
         )
     ]
 
@@ -257,17 +298,14 @@ _READ = {
 }
 
 
-def told_of(tables: Tables, suspects: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """By snapshot the rows that stay suspects, with listed, told_bytes, answered, kind, and of the
-    partition of the same name: leader_id, replicas, isr, adding, removing; of the partition of
-    the folder's topic id living_start and living_end.
-    """
+def told_of(tables: Tables, suspects: Mapping[str, Sequence[Suspect]]) -> dict[str, list[Suspect]]:
+    """By snapshot those that stay suspects, with all that the snapshot says of them."""
     wanted = [
-        {"snapshot_id": i, "topic_no": topic_no, "partition": row["partition"]}
+        {"snapshot_id": i, "topic_no": topic_no, "partition": row.partition}
         for i, rows in suspects.items()
         for row in rows
-        for topic_no in (row["name_no"], row["lives_no"])
-        if topic_no is not None and row["partition"] is not None
+        for topic_no in (row.name_no, row.lives_no)
+        if topic_no is not None and row.partition is not None
     ]
     facts = _facts(tables, pa.Table.from_pylist(wanted, schema=_WANTED))
     found = {}
@@ -287,7 +325,7 @@ def told_of(tables: Tables, suspects: Mapping[str, Sequence[Row]]) -> dict[str, 
     return found
 
 
-def _partition(row: Row) -> tuple[int, int]:
+def _partition(row: Row) -> tuple[int | None, int | None]:
     return row["topic_no"], row["partition"]
 
 
@@ -314,41 +352,45 @@ def _answered(cluster: ClusterStore, snapshot_id: str) -> set[tuple[int, str]]:
 
 
 def _described(
-    row: Row,
+    row: Suspect,
     told: Mapping[tuple[Any, ...], int],
-    placed: Mapping[tuple[int, int], Row],
-    moving: Mapping[tuple[int, int], Row],
+    placed: Mapping[tuple[int | None, int | None], Row],
+    moving: Mapping[tuple[int | None, int | None], Row],
     *,
     answered: set[tuple[int, str]],
-) -> Row:
-    broker, log_dir, name = row["broker_id"], row["log_dir"], (row["name_no"], row["partition"])
-    listable = row["folder"] in ("live", "future", "checkpoint")
-    told_bytes = told.get((broker, log_dir, *name, row["folder"] == "future"))
+) -> Suspect:
+    broker, log_dir, name = row.broker_id, row.log_dir, (row.name_no, row.partition)
+    listable = row.folder in ("live", "future", "checkpoint")
+    told_bytes = told.get((broker, log_dir, *name, row.folder == "future"))
     home, move = placed.get(name, {}), moving.get(name, {})
-    lives = placed.get((row["lives_no"], row["partition"]), {})
-    return row | {
-        "told_bytes": told_bytes if listable else None,
-        "listed": listable and told_bytes is not None,
-        "answered": (broker, log_dir) in answered,
-        **{key: home.get(key) for key in ("leader_id", "replicas", "isr")},
-        **{key: move.get(key) for key in ("adding", "removing")},
-        "living_start": lives.get("log_start_offset"),
-        "living_end": lives.get("high_watermark"),
-        "kind": kind_of(row),
-    }
+    lives = placed.get((row.lives_no, row.partition), {})
+    return replace(
+        row,
+        told_bytes=told_bytes if listable else None,
+        listed=listable and told_bytes is not None,
+        answered=(broker, log_dir) in answered,
+        leader_id=home.get("leader_id"),
+        replicas=home.get("replicas"),
+        isr=home.get("isr"),
+        adding=move.get("adding"),
+        removing=move.get("removing"),
+        living_start=lives.get("log_start_offset"),
+        living_end=lives.get("high_watermark"),
+        kind=kind_of(row),
+    )
 
 
-def kind_of(row: Row) -> str:
+def kind_of(row: Suspect) -> str:
     """By the folder's name, then by what the cluster says of its topic."""
-    if row["folder"] in _BY_NAME:
-        return _BY_NAME[row["folder"]]
-    if row["recreated"]:
+    if row.folder in _BY_NAME:
+        return _BY_NAME[row.folder]
+    if row.recreated:
         return RECREATED_TOPIC
-    if row["folder"] == "stray" and (row["assigned"] or not row["has_topic"]):
+    if row.folder == "stray" and (row.assigned or not row.has_topic):
         return STRAY
-    if row["assigned"]:
+    if row.assigned:
         return TWO_LOG_DIRS
-    return MOVED_AWAY if row["has_topic"] else DELETED_TOPIC
+    return MOVED_AWAY if row.has_topic else DELETED_TOPIC
 
 
 _BY_NAME = {
@@ -356,14 +398,14 @@ _BY_NAME = {
 }  # fmt: skip
 
 
-def is_suspect(row: Row) -> bool:
+def is_suspect(row: Suspect) -> bool:
     """Whether the broker's own list leaves it unexplained.
 
     A future copy of an assigned partition is one only if its log dir answered without it; of an
     assigned partition in two log dirs the folder that the broker lists is the live one.
     """
-    if row["folder"] == "checkpoint":
-        return not row["listed"]
-    if row["folder"] == "future":
-        return not row["assigned"] or (row["answered"] and not row["listed"])
-    return not (row["folder"] == "live" and row["assigned"] and row["listed"])
+    if row.folder == "checkpoint":
+        return not row.listed
+    if row.folder == "future":
+        return not row.assigned or (row.answered and not row.listed)
+    return not (row.folder == "live" and row.assigned and row.listed)

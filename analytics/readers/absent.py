@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.arrow import column
 from dashboard.core.clock import format_time, parse_time
-from dashboard.store.snapshot_clocks import clock_was_right, seen_at
+from dashboard.store.clocks import clock_was_right, seen_at
 from dashboard.store.snapshot_files import Manifest
 
 DETAIL = "absent_topics"  # of an analysis' manifest: each name, and when it was first missed

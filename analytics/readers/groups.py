@@ -15,7 +15,7 @@ from dashboard.domain.model import is_telling
 from dashboard.history.met_readers import Met
 from dashboard.safety.readers import GROUPS, Readers, readers, without_offset
 from dashboard.safety.standing import COMMITS
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

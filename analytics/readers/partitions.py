@@ -18,7 +18,7 @@ from dashboard.safety.guard_texts import NO_SNAPSHOT
 from dashboard.safety.guards import as_lists, findings
 from dashboard.safety.standing import Standing
 from dashboard.safety.targets import Bounds
-from dashboard.store.snapshot_clocks import clock_was_right
+from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES

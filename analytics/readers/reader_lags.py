@@ -24,7 +24,7 @@ from dashboard.core.arrow import column, in_order, known_true, looked_up, places
 from dashboard.core.clock import microseconds
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Flags, Ints
-from dashboard.store.snapshot_clocks import clock_was_right
+from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES

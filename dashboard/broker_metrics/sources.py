@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from dashboard.broker_metrics import beans, exposition, fetching
+from dashboard.broker_metrics import beans, exposition
 from dashboard.broker_metrics.beans import Series, metrics
 from dashboard.broker_metrics.exposition import failed
 from dashboard.core.canonical import parse_json
@@ -111,7 +111,7 @@ def read_prometheus(
         for query in _QUERIES:
             for label, one in _query(server, query, timeout, token):
                 by_value[label].append(one)
-    except fetching.Unread as error:
+    except exposition.Unread as error:
         return {b: failed(b, server.url, error.code, error.why) for b in server.brokers}
     return {b: _of_broker(server, b, by_value.get(v, [])) for b, v in server.brokers.items()}
 
@@ -146,14 +146,14 @@ def _query(
     parts = urlsplit(server.url)
     path = f"{parts.path.rstrip('/')}/api/v1/query"
     url = urlunsplit((parts.scheme, parts.netloc, path, urlencode({"query": chosen}), ""))
-    body = b"".join(fetching.chunks(url, timeout, token))
+    body = b"".join(exposition.chunks(url, timeout, token))
     try:
         answer = parse_json(body)
         if answer["status"] != "success":
-            raise fetching.Unread("METRICS_REFUSED", str(answer.get("error", "no reason given")))
+            raise exposition.Unread("METRICS_REFUSED", str(answer.get("error", "no reason given")))
         return [_series(row, server.label) for row in answer["data"]["result"]]
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        raise fetching.Unread(
+        raise exposition.Unread(
             "METRICS_INVALID", "it does not answer as Prometheus' query API does"
         ) from error
 
@@ -171,4 +171,4 @@ def _token(server: PrometheusServer) -> str | None:
         return Path(server.token_file).expanduser().read_text(encoding="utf-8").strip()
     except (OSError, ValueError, RuntimeError) as error:
         why = f"the token file {server.token_file} cannot be read"
-        raise fetching.Unread("METRICS_REFUSED", why) from error
+        raise exposition.Unread("METRICS_REFUSED", why) from error

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from dashboard.cluster.connection.connection import Connection, chunks
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
-from dashboard.cluster.protocol.messages import DescribeConfigsRequest
+from dashboard.cluster.protocol.messages import DescribeConfigsRequest, error_name
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import ConfigEntry
 

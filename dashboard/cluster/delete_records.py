@@ -9,10 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dashboard.cluster.connection.connection import Connection, called_off
-from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.list_offsets import from_leaders
-from dashboard.cluster.protocol.messages import DeleteRecordsRequest, FetchRequest
+from dashboard.cluster.protocol.messages import (
+    UNSUPPORTED_VERSION,
+    DeleteRecordsRequest,
+    FetchRequest,
+    error_name,
+)
 from dashboard.core.errors import UsageError
 from dashboard.domain.model import (
     Batch,

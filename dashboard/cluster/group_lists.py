@@ -15,12 +15,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dashboard.cluster.connection.connection import Connection, chunks, meet_bootstrap
-from dashboard.cluster.connection.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
+    RETRIABLE_READ_ERRORS,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     ListGroupsRequest,
+    error_name,
 )
 from dashboard.cluster.quorum import read_caught_up
 from dashboard.cluster.topics import ask_for_topics, may_describe_cluster, read_topics

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dashboard.cluster.connection.connection import Connection, chunks
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -19,6 +18,7 @@ from dashboard.cluster.protocol.messages import (
     DescribeGroupsRequest,
     ShareGroupDescribeRequest,
     StreamsGroupDescribeRequest,
+    error_name,
 )
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import WORKERS, TopicPartition

@@ -9,14 +9,21 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dashboard.cluster.connection.connection import Connection, chunks
-from dashboard.cluster.connection.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.group_lists import Listed, read_lists, still_listed
 from dashboard.cluster.group_members import UNSUPPORTED, Described, read_members
-from dashboard.cluster.group_offsets import GroupOffsetsAnswer, gathered, read_group_offsets
-from dashboard.cluster.protocol.group_offset_rows import GroupRows
+from dashboard.cluster.group_offsets import (
+    GroupOffsetsAnswer,
+    GroupRows,
+    gathered,
+    read_group_offsets,
+)
 from dashboard.cluster.protocol.list_offsets import EARLIEST, LEFT_OUT, Placed, ask_offsets
-from dashboard.cluster.protocol.messages import DescribeShareGroupOffsetsRequest
+from dashboard.cluster.protocol.messages import (
+    RETRIABLE_READ_ERRORS,
+    DescribeShareGroupOffsetsRequest,
+    error_name,
+)
 from dashboard.core.errors import ClusterError
 from dashboard.domain import rights
 from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition

@@ -15,7 +15,6 @@ from dashboard.cluster.connection.connection import (
     read_alive_anywhere,
     read_cluster_id,
 )
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.delete_records import delete_records, read_batches
 from dashboard.cluster.group_offsets import commit_offsets
@@ -27,7 +26,7 @@ from dashboard.cluster.offsets import (
     read_offsets_at,
     read_replica_offsets,
 )
-from dashboard.cluster.protocol.messages import DescribeLogDirsRequest
+from dashboard.cluster.protocol.messages import DescribeLogDirsRequest, error_name
 from dashboard.cluster.quorum import read_caught_up, read_controller_time
 from dashboard.cluster.topics import (
     read_brokers,

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from dashboard.cluster.connection.connection import Connection
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.list_offsets import (
     ANY_REPLICA,
@@ -22,7 +21,7 @@ from dashboard.cluster.protocol.list_offsets import (
     from_leaders,
     placed,
 )
-from dashboard.cluster.protocol.messages import OffsetForLeaderEpochRequest
+from dashboard.cluster.protocol.messages import OffsetForLeaderEpochRequest, error_name
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import (
     EpochEnd,

@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any
 
 from dashboard.cluster.connection.connection import Connection, passed_on
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
-from dashboard.cluster.protocol.messages import DescribeQuorumRequest
+from dashboard.cluster.protocol.messages import DescribeQuorumRequest, error_name
 from dashboard.core.errors import ClusterError
 
 _METADATA = "__cluster_metadata"

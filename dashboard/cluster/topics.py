@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from dashboard.cluster.connection.connection import Ask, Connection, meet_bootstrap, passed_on
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire, metadata_of_nothing
-from dashboard.cluster.protocol.compact import length, skip_tags, string
 from dashboard.cluster.protocol.messages import (
     DescribeClusterRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
+    error_name,
+    length,
+    skip_tags,
+    string,
 )
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import Broker, PartitionState, Reassignment, TopicState

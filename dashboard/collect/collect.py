@@ -26,7 +26,7 @@ from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, ta
 from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.store import attempts
 from dashboard.store.buckets import count_for
-from dashboard.store.snapshot_clocks import wrong_clock
+from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

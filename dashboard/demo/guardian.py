@@ -1,4 +1,4 @@
-"""Outlives a supervisor that was killed, by as long as it takes to clear what it left.
+"""A process that outlives a killed supervisor by as long as it takes to clear what that left.
 
 Children of the supervisor die with it; their own children (Spark's Java, purge workers that
 run on by design) would not, and nobody would remove the folder.

@@ -21,7 +21,7 @@ from kafka.record import MemoryRecordsBuilder
 from dashboard.core.errors import DemoError
 from dashboard.demo import children, guardian, processes, state
 from dashboard.demo.children import Place
-from dashboard.demo.kafka import exporter, jars, preview
+from dashboard.demo.kafka import jars, preview
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid
 from dashboard.demo.state import DemoState, ProcessId
@@ -124,13 +124,13 @@ class Supervisor:
     def _exporters(self, java: str, place: Place) -> tuple[dict[int, list[str]], dict[int, str]]:
         """Java flags and the address of each broker's metrics; none where the jar cannot be had."""
         try:
-            agent = exporter.resolve(java, self._settings.cache_dir)
+            agent = jars.resolve_exporter(java, self._settings.cache_dir)
         except DemoError as error:
             self._tell(f"no broker metrics: {error.message}")
             return {}, {}
         ports = dict(zip(range(1, self._brokers + 1), free_ports(self._brokers), strict=True))
-        flags = {i: exporter.flags(agent, port, place.room) for i, port in ports.items()}
-        return flags, {i: exporter.address(port) for i, port in ports.items()}
+        flags = {i: jars.flags(agent, port, place.room) for i, port in ports.items()}
+        return flags, {i: jars.address(port) for i, port in ports.items()}
 
     def _furnish(self, ending: ExitStack) -> Place:
         """Makes the room, the state file that leads to it, and the guardian who clears both."""

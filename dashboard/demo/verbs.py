@@ -1,4 +1,4 @@
-"""What `lowwater demo up|load|status|down` do."""
+"""What `lowwater demo up|load|status|down` do; loaded by those alone, as Kafka's client is slow."""
 
 from __future__ import annotations
 

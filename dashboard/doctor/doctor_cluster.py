@@ -1,4 +1,7 @@
-"""What a cluster lets us see and do: brokers, API versions and rights, each with its cost."""
+"""What a cluster lets us see and do: brokers, API versions and rights, each with its cost.
+
+Apart from `doctor`, which looks at this machine and asks nobody.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The names of topics in which Kafka, or a tool beside it, keeps its own state: one table.
+"""What topics' names tell: in which of them Kafka, or a tool beside it, keeps its own state (one
+table), and what an ordinary one is for.
 
 Such a topic is never purged and the guard cannot be lifted. So a name that is missing here costs
 somebody their schema history, and one too many costs an ordinary topic every purge: a pattern
@@ -179,3 +180,47 @@ def is_system_topic(topic: str) -> bool:
 def tool_of(topic: str) -> str | None:
     """The tool whose state a topic of this name holds, None for an ordinary topic."""
     return next((tool for pattern, tool in _ROWS if pattern.fullmatch(topic)), None)
+
+
+# What a topic's name says it is for: dead letters, retries, Kafka Streams, a tool, or nothing.
+
+ORDINARY, COMPACTED = "ordinary", "compacted"
+DEAD_LETTER, RETRY, STREAMS, TOOL = "dead-letter", "retry", "streams", "tool"
+# A word of a name, between what separates words or at its ends.
+_WORD = r"(?:^|[-_.])(?:{})(?:$|[-_.\d])"
+# Spring Kafka: .DLT and -dlt, -retry-0; Kafka Connect's errors.deadletterqueue.topic.name: dlq-….
+_DEAD = re.compile(
+    _WORD.format(
+        "dlqs?|dlts?|dead[-_.]?letters?(?:[-_.]?(?:queues?|topics?))?|parking[-_.]?lot|poison"
+    )
+    + r"|[-_.]errors?$",
+    re.IGNORECASE,
+)
+_RETRY = re.compile(_WORD.format("retry|retries|retryable"), re.IGNORECASE)
+# InternalTopologyBuilder, and SubscriptionJoinForeignKey's two topics.
+_STREAMS = re.compile(
+    r"-(?:changelog|repartition)$|-subscription-(?:registration|response)(?:-\d+)?(?:-topic)?$"
+)
+
+
+def kind_of(topic: str, *, is_system: bool, cleanup_policy: str | None) -> str | None:
+    """One of the kinds above; None where the name says nothing and the policy is not known.
+
+    `is_system`: as `analytics.readers.topics` has it. A compacted topic is told apart from an
+    ordinary one: it keeps each key's newest value, which may be read long after the last write.
+    """
+    if is_system:
+        return TOOL
+    for kind, pattern in ((STREAMS, _STREAMS), (DEAD_LETTER, _DEAD), (RETRY, _RETRY)):
+        if pattern.search(topic):
+            return kind
+    if cleanup_policy is None:
+        return None
+    return COMPACTED if "compact" in cleanup_policy else ORDINARY
+
+
+def tool(topic: str, kind: str | None) -> str | None:
+    """Whose topic it is, where that is known."""
+    if kind == STREAMS:
+        return "Kafka Streams"
+    return (tool_of(topic) or "Kafka") if kind == TOOL else None

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import StoreError
-from dashboard.store.snapshot_clocks import wrong_clock
+from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 from dashboard.topics.retention_fit import span

@@ -18,7 +18,7 @@ from dashboard.core.clock import parse_time
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import REBALANCING
 from dashboard.history.seen_topics import ids_of
-from dashboard.store.snapshot_clocks import taken_by_right_clock
+from dashboard.store.clocks import taken_by_right_clock
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from dashboard.core.clock import microseconds
 from dashboard.domain.model import ANY_TOPIC
 from dashboard.history.holes import told_since
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

@@ -18,7 +18,7 @@ from dashboard.history import met_readers, streams_groups
 from dashboard.history.folded import late
 from dashboard.history.holes import holes
 from dashboard.settings.snapshots import SnapshotSettings
-from dashboard.store.snapshot_clocks import clock_was_right, times
+from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Kind, Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 

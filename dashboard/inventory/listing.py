@@ -1,35 +1,99 @@
-"""Reads the output of the shell line, line by line: memory follows the folders, not the files."""
+"""A broker's disk from a host without this program: the shell line that lists it, and the reader of
+what that prints, line by line: memory follows the folders, not the files.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Set
+import shlex
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import BinaryIO
 
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import InventoryError, LogDirError, UsageError
-from dashboard.inventory import command
-from dashboard.inventory.command import UNREADABLE
 from dashboard.inventory.contents import (
+    BLOCK_BYTES,
     LONGEST_LINE,
     DamagedError,
+    FolderSum,
     parse_checkpoint,
     parse_meta,
     parse_topic_id,
 )
 from dashboard.inventory.names import (
     CHECKPOINTS,
+    LARGEST_METADATA,
     META,
+    METADATA_LOG_PREFIX,
     PARTITION_METADATA,
     PLAIN_CHARACTERS,
+    REMOTE_INDEX_CACHE,
     folder_of,
     is_left_out,
     parse_log_dirs,
 )
 from dashboard.inventory.recorder import LINK, NESTED, NO_PARTITION, SPECIAL, Recorder
-from dashboard.inventory.segments import BLOCK_BYTES, FolderSum
+
+# The output is lines of text. `#` lines frame it: a header with the log dirs as JSON, the time,
+# and per log dir the contents of its small files (`./FILE:LINE`, by grep) and then every file:
+# `TYPE <tab> bytes <tab> 512-byte blocks <tab> mtime <tab> path`. A name with a character that
+# Kafka never uses is replaced by `:INODE`, so no name can pretend to be a line of its own.
+
+HEADER = "#lowwater-listing"
+VERSION = 1
+AT, LOG_DIR, MISSING, CONTENTS, FILES, END = (
+    "#at", "#dir", "#missing", "#contents", "#files", "#end",
+)  # fmt: skip
+UNREADABLE = "u"  # the letter of a folder that may not be opened, where find's own would be d
+
+_ODD = f"-name '*[!{PLAIN_CHARACTERS}]*'"
+_LEFT_OUT = rf"\( -path './{METADATA_LOG_PREFIX}*' -o -path './{REMOTE_INDEX_CACHE}' \)"
+_STATE = r"\t%s\t%b\t%T@\t"
+
+
+def shell_line(log_dirs: Sequence[str]) -> str:
+    """One line for `sh`, with GNU find and any grep; it reads, and follows no link.
+
+    Two walks: contents first, so that a reader knows a folder's topic id when its files come.
+    """
+    announced = shlex.quote(f"{HEADER} {VERSION} {json.dumps(list(log_dirs))}")
+    parts = [
+        "LC_ALL=C; export LC_ALL",
+        rf"printf '%s\n' {announced}",
+        rf"printf '{AT} %s\n' " + '"$(date -u +%Y-%m-%dT%H:%M:%SZ)"',
+    ]
+    for number, log_dir in enumerate(log_dirs):
+        parts.append(
+            f"if cd {shlex.quote(log_dir)}; then printf '{LOG_DIR} {number}\\n'; "
+            f"{_small_files()}; printf '{CONTENTS} %s\\n' \"$?\"; "
+            f"{_files()}; printf '{FILES} %s\\n' \"$?\"; "
+            f"else printf '{MISSING} {number}\\n'; fi"
+        )
+    parts.append(rf"printf '{END}\n'")
+    return "(" + "; ".join(parts) + ")"
+
+
+def _small_files() -> str:
+    small = " -o ".join(f"-path ./{name}" for name in (META, *CHECKPOINTS))
+    blocks = LARGEST_METADATA // 512 + 1
+    metadata = f"-path './*/{PARTITION_METADATA}' -size -{blocks}"
+    return (
+        rf"find . -mindepth 1 -maxdepth 2 \( {_LEFT_OUT} -o {_ODD} \) -prune -o "
+        rf"-type f \( {metadata} -o {small} \) -exec grep -aH '' {{}} +"
+    )
+
+
+def _files() -> str:
+    return (
+        f"find . -maxdepth 2 {_LEFT_OUT} -prune -o "
+        rf"{_ODD} -printf '%y{_STATE}%h/:%i\n' -prune -o "
+        rf"-type d \( ! -readable -o ! -executable \) -printf '{UNREADABLE}{_STATE}%P\n' -prune -o "
+        rf"-printf '%y{_STATE}%P\n'"
+    )
+
 
 NEWEST_FROM = "mtime"
 
@@ -78,9 +142,9 @@ def read_header(lines: Lines) -> tuple[str, ...]:
             break
         word, _, rest = line.decode("utf-8", "replace").partition(" ")
         version, _, announced = rest.partition(" ")
-        if word == command.HEADER and _NUMBER.fullmatch(version):
-            if int(version) != command.VERSION:
-                raise _invalid(f"it has version {version}; this release reads {command.VERSION}")
+        if word == HEADER and _NUMBER.fullmatch(version):
+            if int(version) != VERSION:
+                raise _invalid(f"it has version {version}; this release reads {VERSION}")
             return _log_dirs(announced)
     raise _invalid("no line of it is the header of a listing")
 
@@ -95,14 +159,14 @@ def read(lines: Lines, log_dirs: tuple[str, ...], recorder: Recorder) -> None:
     opened = set()
     for expected, log_dir in enumerate(log_dirs):
         found = _marker(lines, recorder)
-        if found == (command.MISSING, str(expected)):
+        if found == (MISSING, str(expected)):
             recorder.gap(log_dir, "", "it could not be opened on that host")
-        elif found == (command.LOG_DIR, str(expected)):
+        elif found == (LOG_DIR, str(expected)):
             opened.add(log_dir)
             _read_log_dir(lines, log_dir, recorder)
         else:
             raise _cut_short(lines, f"log dir {log_dir} was to come")
-    if _marker(lines, recorder) != (command.END, ""):
+    if _marker(lines, recorder) != (END, ""):
         raise _cut_short(lines, "its end was to come")
     if not opened:
         raise LogDirError(
@@ -115,7 +179,7 @@ def read(lines: Lines, log_dirs: tuple[str, ...], recorder: Recorder) -> None:
 def _time(lines: Lines, recorder: Recorder) -> None:
     word, rest = _marker(lines, recorder)
     try:
-        recorder.scanned_at = parse_time(rest if word == command.AT else "")
+        recorder.scanned_at = parse_time(rest if word == AT else "")
     except UsageError as error:
         raise _invalid(f"line {lines.number} does not say when it was made") from error
 
@@ -132,13 +196,13 @@ def _read_log_dir(lines: Lines, log_dir: str, recorder: Recorder) -> None:
             recorder.gap(log_dir, path, str(error))
         if "/" not in path:
             read.add(path)
-    _completed(lines, command.CONTENTS)
+    _completed(lines, CONTENTS)
     files = Files(log_dir, topic_ids, read, recorder)
     for line in lines.until_marker():
         if not files.take(line):
             _damaged(lines, log_dir, recorder)
     files.close()
-    _completed(lines, command.FILES)
+    _completed(lines, FILES)
     if not files.root_seen:
         raise InventoryError(
             f"line {lines.number}: find printed no file of {log_dir}",

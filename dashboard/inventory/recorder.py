@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dashboard.core.canonical import written
 from dashboard.core.errors import InventoryError
-from dashboard.inventory.contents import Meta
+from dashboard.inventory.contents import Meta, Segment
 from dashboard.inventory.loading import (
     CHECKPOINT,
     META_KEY,
@@ -27,7 +27,6 @@ from dashboard.inventory.loading import (
     Summary,
 )
 from dashboard.inventory.names import Folder
-from dashboard.inventory.segments import Segment
 
 # Reasons of gaps that a scan and a listing share.
 LINK = "a link, never followed: not counted"

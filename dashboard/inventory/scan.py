@@ -14,11 +14,13 @@ from dashboard.core.errors import InventoryError, LogDirError
 from dashboard.inventory.contents import (
     LONGEST_LINE,
     DamagedError,
+    FolderSum,
+    last_timestamp,
+    log_end,
     parse_checkpoint,
     parse_meta,
     parse_topic_id,
 )
-from dashboard.inventory.log_end import last_timestamp, log_end
 from dashboard.inventory.names import (
     CHECKPOINTS,
     LARGEST_METADATA,
@@ -31,7 +33,6 @@ from dashboard.inventory.names import (
     segment_file,
 )
 from dashboard.inventory.recorder import LINK, NESTED, NO_PARTITION, SPECIAL, Recorder
-from dashboard.inventory.segments import FolderSum
 
 NEWEST_FROM = "time index and mtime"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.core.words import binary
-from dashboard.inventory.command import shell_line
+from dashboard.inventory.listing import shell_line
 from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
 from dashboard.store.snapshots import Connection
 

@@ -1,16 +1,18 @@
 """The service that removes one broker's orphans by itself: sweeps again and again, by the verdicts
-of the store. It decides nothing of its own: what may go, and when, `sweep` says.
+of the store, and says in metrics what it does. What may go, and when, `sweep` says.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import (
@@ -23,9 +25,10 @@ from dashboard.core.errors import (
 )
 from dashboard.core.words import binary, unit
 from dashboard.inventory.names import META
-from dashboard.orphans.removal_story import Chain, Story, read_stories, tell
+from dashboard.orphans.removal_story import ACTS, Chain, Story, read_stories, tell
 from dashboard.orphans.sweep.sweep import sweep
 from dashboard.orphans.sweep.sweep_aside import Stopped
+from dashboard.orphans.sweep.sweep_items import Item
 from dashboard.orphans.sweep.sweep_live import Cluster
 from dashboard.orphans.sweep.sweep_quarantine import Clock, lock
 from dashboard.orphans.sweep.sweep_report import Report
@@ -258,3 +261,76 @@ def described(round_: Round, cluster_name: str) -> str:
         parts.insert(0, round_.error.message)
     switched = "" if round_.state != OFF else " (off: nothing is changed)"
     return f"{head}: broker {round_.report.broker_id}{switched}: {'; '.join(parts)}"
+
+
+# What a service that removes orphans says of itself, as Prometheus families.
+
+_LABEL = ["broker_id"]
+
+
+def removal_families(last: Round | None) -> list[Metric]:
+    """Of the last round; totals are of the sweeps' logs, so that no restart begins them anew."""
+    if last is None:
+        return []
+    acting = GaugeMetricFamily(
+        "lowwater_orphan_service_state",
+        "1 for what the last round was: on, off (it only tells), standby (another acts), failed.",
+        labels=["state"],
+    )
+    for state in (ON, "off", STANDBY, FAILED):
+        acting.add_metric([state], int(last.state == state))
+    at = GaugeMetricFamily(
+        "lowwater_orphan_service_round_timestamp_seconds", "Unix time of the last round."
+    )
+    at.add_metric([], last.at.timestamp())
+    return [acting, at, *_refused(last), *_acts(last.stories), *_lying(last.stories)]
+
+
+def _refused(last: Round) -> list[Metric]:
+    found = GaugeMetricFamily(
+        "lowwater_orphan_service_refused_folders",
+        "Folders that the last round left where they are, by the code of the reason.",
+        labels=[*_LABEL, "code"],
+    )
+    report = last.report
+    codes = [row.code or "" for row in report.rows if row.state == "refused"] if report else []
+    for code in sorted(set(codes)):
+        assert report is not None
+        found.add_metric([str(report.broker_id), code], codes.count(code))
+    return [found]
+
+
+def _acts(stories: Sequence[Story]) -> list[Metric]:
+    folders = CounterMetricFamily(
+        "lowwater_orphan_acts_folders",
+        "Folders that sweeps of this broker moved, put back, restored, deleted, or found lost.",
+        labels=[*_LABEL, "act"],
+    )
+    size = CounterMetricFamily(
+        "lowwater_orphan_acts_bytes", "Bytes of disk of these folders.", labels=[*_LABEL, "act"]
+    )
+    done: dict[tuple[str, str], list[Item]] = {}
+    for story in stories:
+        of_broker: dict[str, list[Item]] = {act: [] for act in ACTS}
+        for act, item in story.acts():
+            of_broker[act].append(item)
+        for act, found in of_broker.items():
+            done.setdefault((str(story.broker_id), act), []).extend(found)
+    for key, found in sorted(done.items()):
+        folders.add_metric(list(key), len(found))
+        size.add_metric(list(key), sum(item.allocated_bytes for item in found))
+    return [folders, size]
+
+
+def _lying(stories: Sequence[Story]) -> list[Metric]:
+    folders = GaugeMetricFamily(
+        "lowwater_orphan_quarantined_folders", "Folders that lie in quarantine.", labels=_LABEL
+    )
+    size = GaugeMetricFamily(
+        "lowwater_orphan_quarantined_bytes", "Bytes of disk of these folders.", labels=_LABEL
+    )
+    for broker in sorted({str(story.broker_id) for story in stories}):
+        found = [i for s in stories if str(s.broker_id) == broker for i in s.lying]
+        folders.add_metric([broker], len(found))
+        size.add_metric([broker], sum(item.allocated_bytes for item in found))
+    return [folders, size]

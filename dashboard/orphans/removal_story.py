@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from dashboard.core.errors import LogDirError
+from dashboard.domain.orphan_acts import SweepsTold
 from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_items import Item, items
 from dashboard.orphans.sweep.sweep_log import Entry
 from dashboard.orphans.sweep.sweep_places import open_log_dirs
 from dashboard.orphans.sweep.sweep_quarantine import Clock
-from dashboard.orphans.sweep.sweep_site import Options
-from dashboard.orphans.sweep.sweep_verify import read_logs
+from dashboard.orphans.sweep.sweep_site import Options, read_logs
 
 ACTS = ("moved", "put-back", "restored", "deleted", "lost")
 
@@ -24,10 +24,8 @@ ACTS = ("moved", "put-back", "restored", "deleted", "lost")
 class Chain(Protocol):
     """The purge journal, as far as it keeps what sweeps of this host did."""
 
-    def told_of_orphans(
-        self, log: str, cluster_id: str, broker_id: int
-    ) -> Mapping[str, Any] | None: ...
-    def tell_of_orphans(self, kind: str, body: Mapping[str, Any], now: datetime) -> None: ...
+    def told_of_orphans(self, log: str, cluster_id: str, broker_id: int) -> SweepsTold | None: ...
+    def tell_of_orphans(self, told: SweepsTold, now: datetime) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,27 +96,21 @@ def tell(chain: Chain, stories: Sequence[Story], now: Clock) -> None:
     cut or rewritten later is known. Raises JournalError.
     """
     for story in stories:
-        body = untold(story, chain.told_of_orphans(story.log, story.cluster_id, story.broker_id))
-        if body is not None:
-            of = {"cluster_id": story.cluster_id, "broker_id": story.broker_id}
-            chain.tell_of_orphans("orphans", {**of, **body}, now())
+        told = untold(story, chain.told_of_orphans(story.log, story.cluster_id, story.broker_id))
+        if told is not None:
+            chain.tell_of_orphans(told, now())
 
 
-def untold(story: Story, told: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def untold(story: Story, told: SweepsTold | None) -> SweepsTold | None:
     """The lines after those that were told; all of them where the log is another one by now."""
-    known = int(told["to_seq"]) if told else 0
+    known = told.to_seq if told else 0
     entries = story.entries
-    same = not known or (len(entries) >= known and told and entries[known - 1].hash == told["hash"])
+    same = not known or (len(entries) >= known and told and entries[known - 1].hash == told.hash)
     after = known if same else 0
     if len(entries) == after:
         return None
-    return {
-        "log": story.log,
-        "from_seq": after + 1,
-        "to_seq": len(entries),
-        "hash": entries[-1].hash,
-        "acts": [
-            [kind, i.log_dir, i.directory, i.allocated_bytes] for kind, i in story.acts(after)
-        ],
-        **({} if same else {"log_replaced": True}),
-    }
+    return SweepsTold(
+        story.cluster_id, story.broker_id, story.log, after + 1, len(entries), entries[-1].hash,
+        tuple((kind, i.log_dir, i.directory, i.allocated_bytes) for kind, i in story.acts(after)),
+        log_replaced=not same,
+    )  # fmt: skip

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime
 
+from dashboard.core.canonical import canonical, parse_json, written
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError
-from dashboard.policies.findings import newest
 from dashboard.policies.service import cycle, purging
 from dashboard.policies.service.cycle import Application, Seen
 from dashboard.policies.service.outcome import Outcome, of_error
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.switching import standing
-from dashboard.policies.triggers import triggered
+from dashboard.policies.triggers import newest, triggered
 from dashboard.purge.jobs.queue_refusals import stopped
-from dashboard.purge.journal.journal_policies import PolicyState
+from dashboard.purge.journal.journal_policies import PolicyState, PolicyStatus
 from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.settings.policies.policy import is_open, next_open
 from dashboard.settings.policies.section import Policy
-from dashboard.settings.policies.windows import is_open, next_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Checked:
     outcomes: tuple[Outcome, ...]
     # Why no purge begins now: off, changed, the code of a hold, window, trigger, read-only.
     held_by: str | None
-    told: Mapping[str, Any] | None  # what the service said last, with `at`
+    told: tuple[datetime, PolicyStatus] | None  # what the service said last, and when
 
     @property
     def all_refused(self) -> bool:
@@ -79,7 +79,7 @@ class Checked:
                 }
                 for application, outcome in zip(self.applications, self.outcomes, strict=True)
             ],
-            "status": self.told,
+            "status": self.told and _status_json(*self.told),
         }
 
 
@@ -91,7 +91,6 @@ def check(site: Site, live: Cluster, policies: Sequence[Policy]) -> tuple[Checke
     found = []
     for policy in policies:
         stands = standing(policy, states.get(policy.name))
-        told = statuses.get(policy.name)
         applications = _applications(site, policy, seen)
         found.append(
             Checked(
@@ -100,10 +99,15 @@ def check(site: Site, live: Cluster, policies: Sequence[Policy]) -> tuple[Checke
                 applications=applications,
                 outcomes=tuple(_outcome(site, live, policy, a) for a in applications),
                 held_by=_held_by(site, policy, states.get(policy.name)),
-                told={"at": format_time(told[0]), **told[1]} if told else None,
+                told=statuses.get(policy.name),
             )
         )
     return tuple(found)
+
+
+def _status_json(at: datetime, status: PolicyStatus) -> dict[str, object]:
+    """With `at`, and its keys in the order in which the journal keeps them: sorted."""
+    return {"at": format_time(at), **parse_json(canonical(written(status)))}
 
 
 def _applications(site: Site, policy: Policy, seen: Seen) -> tuple[Application, ...]:

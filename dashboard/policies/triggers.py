@@ -1,16 +1,18 @@
-"""Whether the newest findings say what a policy's trigger waits for."""
+"""What triggers and alerts are judged by, and whether that is what a policy's trigger waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from dashboard.core.arrow import records
 from dashboard.core.words import binary
-from dashboard.history.findings_age import unusable
-from dashboard.policies.findings import Newest
+from dashboard.history.findings_age import clock_of, unusable
 from dashboard.settings.policies.policy import Policy
-from dashboard.store.finding_rows import DiskRow, GrowthRow
+from dashboard.store.finding_rows import DiskRow, GrowthRow, OrphanRow
+from dashboard.store.snapshots import ClusterStore
 
 
 class Triggered(NamedTuple):
@@ -66,3 +68,41 @@ def _growth_above(policy: Policy, rows: Sequence[GrowthRow], most: int) -> Trigg
     more = f"; {unknown} more topics not known" if unknown else ""
     said = f"{len(known)} topics grow by {binary(sum(known))} an hour{more}"
     return Triggered(sum(known) > most, f"{policy.trigger.text}: {said}")
+
+
+# What triggers and alerts are judged by: rows of the newest analysis, and by what clock.
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Tables of the newest analysis; without any analysis all are empty.
+
+    `clock` as `clock_of` has it. Rows tell when the snapshot was taken.
+    """
+
+    disks: Sequence[DiskRow] = ()
+    growth: Sequence[GrowthRow] = ()
+    orphans: Sequence[OrphanRow] = ()
+    clock: str = ""
+
+
+def newest(store: ClusterStore) -> Newest:
+    """`disks` and `growth` of the newest analysis. Raises StoreError."""
+    analysis = store.latest("findings")
+    return Newest() if analysis is None else read(store, analysis, ("disks", "growth"))
+
+
+def read(store: ClusterStore, analysis: str, names: Sequence[str]) -> Newest:
+    """These tables of an analysis. Raises StoreError."""
+
+    def table(name: str, kind: type[_T]) -> list[_T]:
+        return records(store.read("findings", analysis, name), kind) if name in names else []
+
+    return Newest(
+        table("disks", DiskRow),
+        table("growth", GrowthRow),
+        table("orphans", OrphanRow),
+        clock_of(store, store.manifest("findings", analysis)),
+    )

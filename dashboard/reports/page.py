@@ -1,17 +1,20 @@
-"""The storage report as one HTML page: with plots that answer the mouse, or for paper."""
+"""The storage report as one HTML page, with plots that answer the mouse or on paper, and as PDF."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dashboard.core import words
+from dashboard.core.errors import ReportError
 from dashboard.core.visible import visible_cell
 from dashboard.reports.parts import Bar, Bars, Report, short
 from dashboard.views import formats
@@ -261,3 +264,41 @@ def _layout(chart: Bars) -> dict[str, Any]:
 def _plain(label: str) -> str:
     """A name as plotly's text, which is markup: nothing in it is a tag."""
     return escape(visible_cell(label), quote=False)
+
+
+# The storage report as PDF by WeasyPrint, which needs Pango on the machine.
+
+
+def pdf(report: Report) -> bytes:
+    """The report for paper. Raises ReportError PDF_UNAVAILABLE where Pango is missing."""
+    made: bytes = _weasyprint().HTML(string=paper_page(report), url_fetcher=_refuse).write_pdf()
+    return made
+
+
+def problem() -> ReportError | None:
+    """Why this machine cannot make a PDF; None when it can."""
+    try:
+        _weasyprint()
+    except ReportError as error:
+        return error
+    return None
+
+
+def _weasyprint() -> ModuleType:
+    try:
+        import weasyprint
+    except (ImportError, OSError) as error:
+        raise ReportError(
+            f"a PDF cannot be made on this machine: {str(error).splitlines()[0]}",
+            "Install Pango (Debian: apt-get install libpangoft2-1.0-0; macOS: brew install pango), "
+            "or take --format html and print it.",
+            code="PDF_UNAVAILABLE",
+        ) from error
+    logging.getLogger("weasyprint").setLevel(logging.ERROR)  # it warns of each glyph without font
+    module: ModuleType = weasyprint
+    return module
+
+
+def _refuse(url: str) -> NoReturn:
+    """Nothing is ever fetched: the page holds all there is."""
+    raise ValueError(f"a report fetches nothing, not {url[:80]}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dashboard.core.offered import pair
+from dashboard.core.visible import pair
 from dashboard.domain.model import Guard
 from dashboard.settings.settings import LIFTABLE_GUARDS
 

@@ -226,7 +226,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
         ),
         # Per topic without a known write in the last day: since when, who reads it, what it holds.
         # A partition of it that was not read is in unread_partitions, and nothing is sure then.
-        # guards: who may want its records (analytics/readers/wanted.py); null: nobody asked.
+        # guards: who may want its records (analytics/readers/topics.py); null: nobody asked.
         _spec(
             "idle_topics", "topic", topic=_TEXT, topic_id=_TEXT, kind=_TEXT, tool=_TEXT,
             owner=_TEXT, partitions=_I32, unread_partitions=_I32, quiet_since=_TIME,

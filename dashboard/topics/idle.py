@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from dashboard.core.clock import format_time
 from dashboard.core.words import binary
-from dashboard.domain.topic_kinds import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
+from dashboard.domain.system_topics import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
 from dashboard.topics.retention_fit import named, span
 
 IDLE, READ, WRITTEN, UNKNOWN = "idle", "read", "written", "unknown"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.forecast.forecast import Forecast
-from dashboard.purge.forecast.holdups import holdups
+from dashboard.purge.forecast.stalls import holdups
 from dashboard.purge.forecast.text import native_for_all
 from dashboard.store.finding_rows import SlowFollower
 

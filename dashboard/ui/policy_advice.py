@@ -15,7 +15,7 @@ from dashboard.core.clock import format_time, utc_now
 from dashboard.core.words import first_letter_up
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.history.findings_age import unusable
-from dashboard.policies.doctor import said
+from dashboard.policies.doctor import words
 from dashboard.policies.doctor.diagnosis import UNKNOWN, Diagnosis
 from dashboard.policies.doctor.repartition import diagnose
 from dashboard.policies.matching import applications
@@ -290,7 +290,7 @@ def _diagnosed(
 def cards_html(found: Sequence[Diagnosis]) -> str:
     """All of it as one piece, without Streamlit's columns."""
     if not found:
-        return f'<div class="lw"><p>{markup.text(said.NO_TOPIC)}</p></div>'
+        return f'<div class="lw"><p>{markup.text(words.NO_TOPIC)}</p></div>'
     cards = "".join(card_html(one) for one in _problems(found)[:SHOWN])
     return head_html(found) + cards + rest_html(found)
 
@@ -299,7 +299,7 @@ def head_html(found: Sequence[Diagnosis]) -> str:
     """How many topics there are, and how many of each kind."""
     return (
         '<div class="lw"><h2>Repartition topics <small>of Kafka Streams, from kept snapshots; '
-        f"nothing was asked</small></h2><p>{markup.text(said.summary(found))}.</p></div>"
+        f"nothing was asked</small></h2><p>{markup.text(words.summary(found))}.</p></div>"
     )
 
 
@@ -334,8 +334,8 @@ def _problems(found: Sequence[Diagnosis]) -> list[Diagnosis]:
 def _facts(one: Diagnosis) -> list[tuple[str, str]]:
     facts = []
     if one.setting is not None:
-        facts.append(("Change", markup.text(said.setting_said(one.setting))))
-    saves = said.saves_said(one)
+        facts.append(("Change", markup.text(words.setting_said(one.setting))))
+    saves = words.saves_said(one)
     if saves:
         facts.append(("Saves", markup.text(saves)))
     if one.caution:
@@ -347,4 +347,4 @@ def _facts(one: Diagnosis) -> list[tuple[str, str]]:
 def _seen(one: Diagnosis) -> str:
     times = (one.evidence.from_at, one.evidence.to_at)
     exact = " to ".join(format_time(moment) for moment in times if moment)
-    return markup.hover(said.seen_said(one.evidence), exact)
+    return markup.hover(words.seen_said(one.evidence), exact)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from dashboard.core.clock import parse_time
-from dashboard.policies.service.serving import Serving
-from dashboard.policies.service.switching import Standing, is_for, standing
+from dashboard.policies.service.switching import Serving, Standing, is_for, standing
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_alerts import AlertRow
-from dashboard.purge.journal.journal_policies import PolicyState, Use
+from dashboard.purge.journal.journal_policies import Blocked, PolicyState, PolicyStatus, Use
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
@@ -35,19 +32,18 @@ class PolicyView:
     standing: Standing
     switched: PolicyState | None
     told_at: datetime | None
-    told: Mapping[str, Any]
+    told: PolicyStatus | None
     runs: tuple[str, ...]
 
     @property
     def next_at(self) -> datetime | None:
         """When the service wants to look at it again, as it said."""
-        text = self.told.get("next_at")
-        return parse_time(text) if text else None
+        return self.told.next_at if self.told else None
 
     @property
-    def blocked(self) -> Sequence[Mapping[str, Any]]:
-        """`{topic, partition, guards}` of partitions that it may not purge, as the service said."""
-        return self.told.get("blocked") or ()
+    def blocked(self) -> tuple[Blocked, ...]:
+        """Partitions that it may not purge, as the service said."""
+        return self.told.blocked if self.told else ()
 
 
 def for_cluster(
@@ -68,7 +64,7 @@ def views(
     found = []
     for policy in policies:
         switched = states.get(policy.name)
-        told_at, told = statuses.get(policy.name, (None, {}))
+        told_at, told = statuses.get(policy.name, (None, None))
         own = tuple(run for run, name in runs.items() if name == policy.name)
         found.append(PolicyView(policy, standing(policy, switched), switched, told_at, told, own))
     return tuple(found)
@@ -147,8 +143,9 @@ def state(view: PolicyView) -> str:
         return policy_texts.STATES["held"]
     if view.standing != "on":
         return formats.MISSING
-    told = view.told.get("state")
-    return policy_texts.STATES.get(str(told), str(told)) if told else "not looked at yet"
+    if view.told is None:
+        return "not looked at yet"
+    return policy_texts.STATES.get(view.told.state, view.told.state)
 
 
 def next_html(view: PolicyView, found: Serving, now: datetime) -> str:
@@ -187,9 +184,9 @@ def now_html(view: PolicyView, found: Serving, use: Use, now: datetime) -> str:
         ("Last hour", _used(view, use)),
     ]
     told = view.told
-    if view.standing == "on" and told.get("partitions") is not None:
-        count = formats.plural(int(told["partitions"]), "partition")
-        rows.append(("It is for", f"{count} of {formats.plural(int(told['topics']), 'topic')}"))
+    if view.standing == "on" and told is not None:
+        count = formats.plural(told.partitions, "partition")
+        rows.append(("It is for", f"{count} of {formats.plural(told.topics, 'topic')}"))
     body = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
     return f'<div class="lw lw-card"><h2>Now</h2><dl>{body}</dl>{_errors(view)}</div>'
 
@@ -210,9 +207,9 @@ def _told(view: PolicyView, now: datetime) -> str:
         return f"{state(view)}: {text(view.switched.hold.why)}"
     if view.standing != "on":
         return formats.MISSING
-    if view.told_at is None:
+    if view.told is None:
         return "no service has looked at it yet"
-    reason = f": {text(view.told['reason'])}" if view.told.get("reason") else ""
+    reason = f": {text(view.told.reason)}" if view.told.reason else ""
     return f"{text(state(view))}{reason} <small>said {markup.ago(view.told_at, now)}</small>"
 
 
@@ -231,12 +228,12 @@ def _used(view: PolicyView, use: Use) -> str:
 
 
 def _errors(view: PolicyView) -> str:
-    if view.standing != "on":
+    if view.standing != "on" or view.told is None:
         return ""
     return "".join(
-        f"<p>⚠ {text(error.get('application') or view.policy.name)}: {text(error['reason'])} "
-        f"({text(error['code'])})</p>"
-        for error in (view.told.get("errors") or ())[:3]
+        f"<p>⚠ {text(error.application or view.policy.name)}: {text(error.reason)} "
+        f"({text(error.code)})</p>"
+        for error in view.told.errors[:3]
     )
 
 
@@ -266,9 +263,9 @@ def _alike(view: PolicyView) -> dict[tuple[str, str, str, str], list[int]]:
     """Topic, guard, reason and lift to the partitions that they are said of."""
     found: dict[tuple[str, str, str, str], list[int]] = {}
     for row in view.blocked:
-        for guard in row["guards"]:
-            key = (row["topic"], guard["name"], guard["reason"], guard["lift"])
-            found.setdefault(key, []).append(row["partition"])
+        for guard in row.guards:
+            key = (row.topic, guard.name, guard.reason, guard.lift)
+            found.setdefault(key, []).append(row.partition)
     return found
 
 

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.core.words import duration
-from dashboard.policies.service.serving import Serving
-from dashboard.policies.service.switching import Standing
+from dashboard.policies.service.switching import Serving, Standing
 from dashboard.purge.plan.targets import parse_target
-from dashboard.settings.policies.policy import Policy
-from dashboard.settings.policies.windows import is_open, next_open
+from dashboard.settings.policies.policy import Policy, is_open, next_open
 from dashboard.views import formats
 
 START = "lowwater policies run"

@@ -34,7 +34,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_keep, parse_target, read_offsets_json
-from dashboard.purge.upkeep.journal_export import as_csv, as_json
+from dashboard.purge.upkeep.journal_archive import as_csv, as_json
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
 from dashboard.settings.policies.words import check_target, parse_trigger, parse_window, time_zone

@@ -3,28 +3,24 @@
 # ruff: noqa: ARG002  (the seam's arguments, of which a stand-in needs few)
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from dashboard.domain.model import (
-    Authorized,
     ConfigEntry,
-    DeleteRecordsResult,
     EpochEnd,
     Group,
     GroupListing,
     GroupOffset,
-    LeaderLogStart,
     LogDirsAnswer,
     OffsetAtTime,
     PartitionOffsets,
     PartitionState,
-    Reassignment,
-    ReplicaOffsets,
     ReplicaSize,
     TopicPartition,
     TopicState,
 )
+from tests.unit.purge.fake_cluster import FakeCluster
 
 CLUSTER_ID = "large"
 BROKERS = (1, 2, 3)
@@ -33,20 +29,22 @@ GROUPS_PER_TOPIC = 3
 START, COMMITTED, END = 1_000, 50_000, 90_000
 
 
-class LargeCluster:
+class LargeCluster(FakeCluster):
     """`partitions` in topics of 100, three replicas each; three groups read each topic whole.
 
     Values are made before any clock runs; each method hands them out as the live cluster does.
     """
 
     def __init__(self, partitions: int) -> None:
+        super().__init__(0)
+        self.id = CLUSTER_ID
         names = [f"topic-{n:05d}" for n in range(partitions // 100)]
         self.keys = [TopicPartition(name, p) for name in names for p in range(100)]
         self._topics = {
             name: TopicState(name, f"id-{name}", False, tuple(_state(name, p) for p in range(100)))
             for name in names
         }
-        self._offsets = {k: PartitionOffsets(*k, START, END, END) for k in self.keys}
+        self._of_leaders = {k: PartitionOffsets(*k, START, END, END) for k in self.keys}
         self._log_dirs = LogDirsAnswer(
             (),
             tuple(ReplicaSize(b, "/d", *k, 1 << 30, 0, False) for k in self.keys for b in BROKERS),
@@ -62,21 +60,6 @@ class LargeCluster:
         ]
         groups = tuple(Group(f"group-{n:03d}", "classic", "Empty", 0, ()) for n in range(GROUPS))
         return GroupListing(groups, tuple(sorted(offsets, key=lambda o: o.group_id)))
-
-    def controller_time(self) -> datetime | None:
-        return None
-
-    def principal(self) -> str | None:
-        return "User:ann"
-
-    def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized:
-        return Authorized(None, dict.fromkeys(topics), dict.fromkeys(groups))
-
-    def cluster_id(self) -> str:
-        return CLUSTER_ID
-
-    def alive_brokers(self) -> tuple[int, ...]:
-        return BROKERS
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         return {n: self._topics[n] for n in (self._topics if names is None else names)}
@@ -99,45 +82,21 @@ class LargeCluster:
         partitions: Iterable[TopicPartition],
         topics: Mapping[str, TopicState] | None = None,
     ) -> dict[TopicPartition, PartitionOffsets]:
-        return {key: self._offsets[key] for key in partitions}
+        return {key: self._of_leaders[key] for key in partitions}
 
     def offsets_at(
         self, partitions: Iterable[TopicPartition], at: datetime
     ) -> dict[TopicPartition, OffsetAtTime]:
         return {key: OffsetAtTime(*key, COMMITTED) for key in partitions}
 
-    def replica_offsets(
-        self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
-    ) -> tuple[ReplicaOffsets, ...]:
-        raise NotImplementedError
-
-    def leader_log_starts(
-        self, epochs: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, LeaderLogStart]:
-        raise NotImplementedError
-
     def log_dirs(self, partitions: Iterable[TopicPartition] | None = None) -> LogDirsAnswer:
         return self._log_dirs
-
-    def reassignments(self) -> tuple[Reassignment, ...]:
-        return ()
 
     def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         return self._groups
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         return {key: EpochEnd(*key, epoch, END) for key, epoch in epochs.items()}
-
-    def delete_records(
-        self,
-        leader_id: int,
-        targets: Mapping[TopicPartition, int],
-        *,
-        timeout_ms: int,
-        leader_only: bool = False,
-        may_leave: Callable[[], bool] = lambda: True,
-    ) -> DeleteRecordsResult:
-        raise NotImplementedError
 
 
 def _state(topic: str, partition: int) -> PartitionState:

@@ -12,8 +12,7 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from dashboard.demo.kafka import ivy
-from dashboard.demo.kafka.jars import KafkaJars, resolve
+from dashboard.demo.kafka.jars import Artifact, KafkaJars, cause, resolve, retrieve
 from dashboard.settings import settings
 from tests.brokers.workload import until
 
@@ -116,7 +115,7 @@ def _jar(jars: KafkaJars, cache_dir: Path) -> Path:
     jar = home / "jars" / f"kafka-streams-{jars.version}.jar"
     if not jar.is_file():
         home.mkdir(parents=True, exist_ok=True)
-        wanted = [ivy.Artifact("org.apache.kafka", "kafka-streams", jars.version)]
-        failure = ivy.retrieve(jars.java, home, wanted, jar.parent)
-        assert failure is None, ivy.cause(failure)
+        wanted = [Artifact("org.apache.kafka", "kafka-streams", jars.version)]
+        failure = retrieve(jars.java, home, wanted, jar.parent)
+        assert failure is None, cause(failure)
     return jar

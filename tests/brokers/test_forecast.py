@@ -22,7 +22,7 @@ from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
 from dashboard.domain.model import PartitionState, TopicPartition
 from dashboard.purge.forecast.forecast import Forecast, forecast
-from dashboard.purge.forecast.holdups import holdups
+from dashboard.purge.forecast.stalls import holdups
 from dashboard.purge.forecast.text import native_said
 from dashboard.purge.journal.journal_rows import Follower
 from dashboard.purge.plan.plan import Plan

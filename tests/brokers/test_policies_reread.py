@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from dashboard.purge.journal.journal_policies import PolicyStatus
 from dashboard.settings import settings
 from tests.brokers.policy_bench import PolicyBench, Process
 from tests.brokers.purge_bench import Bench
@@ -45,8 +45,8 @@ def purged(bench: Bench, policy: PolicyBench, service: Process, start: int) -> N
     service.until(lambda: bench.log_start(policy.topic) == start)
 
 
-def status(bench: Bench) -> dict[str, Any]:
-    return dict(bench.journal.policy_statuses(bench.store.cluster_id)["streams"][1])
+def status(bench: Bench) -> PolicyStatus:
+    return bench.journal.policy_statuses(bench.store.cluster_id)["streams"][1]
 
 
 def test_what_is_written_counts_at_the_next_look(bench: Bench, policy: PolicyBench) -> None:
@@ -64,7 +64,7 @@ def test_what_is_written_counts_at_the_next_look(bench: Bench, policy: PolicyBen
     changed = text.replace("min_purge_interval_ms = 1000", "min_purge_interval_ms = 1500")
     policy.source.write_text(changed)
     bench.commit(policy.app, policy.topic, {0: 80})
-    service.until(lambda: status(bench)["state"] == "changed")
+    service.until(lambda: status(bench).state == "changed")
     stays(bench, policy, service, 70)
     policy.settings = settings.load(policy.source)
     (policy.policy,) = policy.settings.policies
@@ -96,7 +96,7 @@ def test_a_file_that_is_wrong_by_now_stops_purging_and_says_why(
     bench.commit(policy.app, policy.topic, {0: 90})
     said = f"the settings file {policy.source} is wrong by now, so every purge is off"
     # The cycle that is under way may end first, with an error of its own.
-    service.until(lambda: said in status(bench)["reason"])
+    service.until(lambda: said in status(bench).reason)
     # Written after the journal; that the run before is over may be told even later.
     service.until(lambda: any(said in str(event.get("reason")) for event in service.events))
     stays(bench, policy, service, 60)
@@ -113,6 +113,6 @@ def test_another_journal_takes_a_restart(bench: Bench, policy: PolicyBench, tmp_
     moved = tmp_path / "other"
     policy.source.write_text(text.replace(str(policy.settings.state_dir), str(moved)))
     bench.commit(policy.app, policy.topic, {0: 90})
-    service.until(lambda: "Restart it" in status(bench)["reason"])
+    service.until(lambda: "Restart it" in status(bench).reason)
     stays(bench, policy, service, 60)
     assert service.end() == 130, service.log()

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.demo.kafka import ivy
-from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.demo.kafka.jars import Artifact, KafkaJars, cause, retrieve
 from dashboard.settings import settings
 from tests.brokers.purge_bench import Bench, lone_bench
 from tests.brokers.workload import until
@@ -17,7 +16,7 @@ from tests.brokers.workload import until
 _STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 
 
-class TestJar(ivy.Artifact):
+class TestJar(Artifact):
     """The jar of a module's tests, which Kafka publishes beside it."""
 
     __test__ = False
@@ -60,10 +59,10 @@ def storage_jar(jars: KafkaJars, cache_dir: Path) -> Path:
     if not jar.is_file():
         home.mkdir(parents=True, exist_ok=True)
         wanted = [TestJar("org.apache.kafka", "kafka-storage", jars.version)]
-        failure = ivy.retrieve(jars.java, home, wanted, jar.parent)
+        failure = retrieve(jars.java, home, wanted, jar.parent)
         if failure is not None and "[NOT FOUND  ]" in failure:
             pytest.skip(f"Kafka {jars.version} published no tests of its storage module")
-        assert failure is None, ivy.cause(failure)
+        assert failure is None, cause(failure)
     return jar
 
 

@@ -12,11 +12,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from dashboard.core.canonical import read
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_alerts import Event
-from dashboard.purge.journal.journal_policies import PolicyClaim
+from dashboard.purge.journal.journal_policies import PolicyClaim, PolicyStatus
 from dashboard.purge.journal.journal_rows import Options
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.targets import parse_target
@@ -193,10 +194,11 @@ def test_read_only_that_comes_after_the_page_refuses_at_the_click(
 
 
 def status(journal: Journal, **body: object) -> None:
-    whole = {
-        "state": "refused", "reason": "2 partitions are guarded", "next_at": None,
-        "last_run": None, "topics": 1, "partitions": 6, "blocked": [], "errors": [], **body,
-    }  # fmt: skip
+    whole = read(
+        {"state": "refused", "reason": "2 partitions are guarded", "next_at": None,
+         "last_run": None, "topics": 1, "partitions": 6, "blocked": [], "errors": [], **body},
+        PolicyStatus,
+    )  # fmt: skip
     journal.write_policy_status(sample_store.CLUSTER_ID, "orders", whole, utc_now())
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dashboard.cluster import group_lists, groups
 from dashboard.domain.model import GroupListing, LeaderLogStart
-from dashboard.history import clocks, epoch_ends
+from dashboard.history import epoch_ends
 from dashboard.purge.evidence import memory_age
 from dashboard.purge.execute import execute, holding, readback, recheck, send, states
 from dashboard.purge.journal import journal_wishes
@@ -23,6 +23,7 @@ from dashboard.purge.plan import facts, resolve
 from dashboard.purge.plan.facts import claims_of
 from dashboard.purge.receipt import replica_watch
 from dashboard.safety import readers, standing
+from dashboard.store import clocks
 from tests.simulation.seam import ModelCluster
 
 Planted = AbstractContextManager[Any]

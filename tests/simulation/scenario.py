@@ -15,7 +15,6 @@ from unittest import mock
 
 from dashboard.cluster import groups
 from dashboard.core.errors import JournalError, LowwaterError, RefusedError
-from dashboard.history import clocks
 from dashboard.purge.execute import execute, readback, recheck, send
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.journal import journal_head
@@ -28,6 +27,7 @@ from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.resolve import resolve
 from dashboard.purge.plan.targets import parse_target
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
+from dashboard.store import clocks
 from dashboard.store.snapshots import ClusterStore
 from tests.simulation import restoring
 from tests.simulation.collecting import snapshots_in

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics.session.memory_limits import too_little
+from analytics.session.session import too_little
 
 Batches = Iterator[pa.RecordBatch]
 

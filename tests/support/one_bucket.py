@@ -21,7 +21,7 @@ from analytics.tables import Tables
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

@@ -57,7 +57,7 @@ def _row(
 
 
 def _guards(own: list[SamplePartition]) -> list[WantedBy]:
-    """As `analytics.readers.wanted` finds them."""
+    """As `analytics.readers.topics` finds them."""
     topic = own[0].topic
     facts = {"topic": topic.topic, "who": "No group", "group_id": "metrics-tail", "brokers": "3"}
     names = [*topic.guards, *([] if topic.owner else ["readers-undeclared"])]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dashboard.demo.kafka import exporter
+from dashboard.demo.kafka import jars as exporter
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.demo.kafka.server_properties import free_ports
@@ -35,7 +35,7 @@ def three_brokers(jars: KafkaJars, exporters: Mapping[int, str]) -> Iterator[Loc
 
     Not in pytest's own temporary folder: that one keeps three runs' worth of Kafka logs.
     """
-    agent = exporter.resolve(jars.java, settings.load().cache_dir)
+    agent = exporter.resolve_exporter(jars.java, settings.load().cache_dir)
     with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
         folder = Path(text)
         flags = {

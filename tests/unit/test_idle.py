@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.domain.topic_kinds import kind_of, tool
+from dashboard.domain.system_topics import kind_of, tool
 from dashboard.topics.idle import IdleTopic, WantedBy, headline, idle, not_proposed, risks
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.core.clock import format_time
 from dashboard.history.log_ends import taken_before
-from dashboard.store.snapshot_clocks import wrong_clock
+from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest
 from tests.unit.policies.examples import NOON
 from tests.unit.policies.kept_history import store

@@ -8,8 +8,7 @@ import subprocess
 import pytest
 
 from dashboard.core.errors import StoreError
-from dashboard.core.offered import in_quotes, json_pair, pair
-from dashboard.core.visible import visible_cell, visible_json
+from dashboard.core.visible import in_quotes, json_pair, pair, visible_cell, visible_json
 from dashboard.store.snapshots import Store
 
 

@@ -17,11 +17,12 @@ from dashboard.cli.findings import orphans_sweep
 from dashboard.cli.parser import Parser
 from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import RefusedError, UsageError
-from dashboard.core.offered import in_quotes
+from dashboard.core.visible import in_quotes
 from dashboard.core.words import parse_size
 from dashboard.people import people
 
 if TYPE_CHECKING:
+    from dashboard.domain.orphan_acts import RemovalOn
     from dashboard.orphans.removal import Removal, Round
     from dashboard.orphans.sweep.sweep_live import Cluster
     from dashboard.orphans.sweep.sweep_site import Options
@@ -160,7 +161,7 @@ def _removal(
         chain = None
         if options.apply:
             chain = stack.enter_context(context.open_journal(settings))
-            chain.tell_of_orphans("orphans-on", _said(args, settings, cluster, options), utc_now())
+            chain.tell_of_orphans(_said(args, settings, cluster, options), utc_now())
         stopped = stack.enter_context(orphans_sweep.switch(settings, acts=options.apply))
         removal = Removal(
             options, judge, _reach(args, settings, cluster), every=every, now=utc_now,
@@ -173,16 +174,14 @@ def _removal(
 
 def _said(
     args: argparse.Namespace, settings: Settings, cluster: ClusterStore, options: Options
-) -> dict[str, Any]:
+) -> RemovalOn:
     """Who let it act on this broker, as the journal keeps it."""
+    from dashboard.domain.orphan_acts import RemovalOn
     from dashboard.orphans.removal_story import broker_of
 
-    who = people.name_of(context.actor(settings))
-    return {
-        "cluster_id": cluster.cluster_id, "broker_id": broker_of(options)[1], "who": who,
-        "typed": args.confirm, "from_where": socket.gethostname(),
-        "log_dirs": list(options.log_dirs),
-    }  # fmt: skip
+    who, broker_id = people.name_of(context.actor(settings)), broker_of(options)[1]
+    typed, host = args.confirm, socket.gethostname()
+    return RemovalOn(cluster.cluster_id, broker_id, who, typed, host, tuple(options.log_dirs))
 
 
 def _inventory(args: argparse.Namespace, options: Options) -> Callable[[], None]:
@@ -263,8 +262,8 @@ def _served(args: argparse.Namespace) -> Iterator[Callable[[Round], None]]:
         yield lambda _found: None
         return
     from dashboard.exporter import own
-    from dashboard.exporter.removal import removal_families
     from dashboard.exporter.serve import MetricsServer
+    from dashboard.orphans.removal import removal_families
 
     last: list[Round] = []
     with MetricsServer(

@@ -13,8 +13,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.parser import Parser, add_connection
 from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import UsageError
-from dashboard.core.offered import in_quotes
-from dashboard.core.visible import in_lines
+from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
 from dashboard.settings import read_only
 
@@ -256,7 +255,7 @@ def switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | Non
 
 
 def _verify(args: argparse.Namespace, settings: Settings) -> int:
-    from dashboard.orphans.sweep.sweep_verify import broken_error, verify
+    from dashboard.orphans.sweep.sweep_site import broken_error, verify
 
     found = verify(options(args, settings, apply=False))
     value: dict[str, Any] = {"logs": [log.to_json() for log in found]}

@@ -132,7 +132,7 @@ def _page(args: argparse.Namespace, plan: Plan | None) -> Made:
 
 def _body(kind: str, report: Report) -> bytes:
     if kind == "pdf":
-        from dashboard.reports.pdf import pdf
+        from dashboard.reports.page import pdf
 
         return pdf(report)
     from dashboard.reports.page import html_page

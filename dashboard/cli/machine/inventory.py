@@ -91,7 +91,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _print_command(args: argparse.Namespace) -> None:
-    from dashboard.inventory.command import shell_line
+    from dashboard.inventory.listing import shell_line
     from dashboard.inventory.names import parse_log_dirs
 
     line = shell_line(parse_log_dirs(args.log_dirs))

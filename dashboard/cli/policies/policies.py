@@ -204,11 +204,11 @@ def run_doctor(args: argparse.Namespace, settings: Settings, cluster: ClusterSto
 
 def _doctor_text(found: Sequence[Diagnosis]) -> str:
     """A paragraph for each problem, then what is not known; healthy ones are counted."""
-    from dashboard.policies.doctor import said
+    from dashboard.policies.doctor import words
     from dashboard.policies.doctor.diagnosis import UNKNOWN
 
     if not found:
-        return said.NO_TOPIC
-    problems = [said.paragraph(diagnosis) for diagnosis in found if diagnosis.problem]
+        return words.NO_TOPIC
+    problems = [words.paragraph(diagnosis) for diagnosis in found if diagnosis.problem]
     unknown = [in_lines([d.topic, f"  {d.sentence}"]) for d in found if d.kind == UNKNOWN]
-    return in_paragraphs([said.summary(found), *problems, *unknown])
+    return in_paragraphs([words.summary(found), *problems, *unknown])

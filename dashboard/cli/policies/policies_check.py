@@ -12,15 +12,14 @@ from dashboard.cli import context, output
 from dashboard.cli.policies.policies_run import at_once, opener, site_of
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError, StoreError
-from dashboard.core.offered import in_quotes
-from dashboard.core.visible import in_lines
+from dashboard.core.visible import in_lines, in_quotes
 from dashboard.core.words import plural
 
 if TYPE_CHECKING:
     from dashboard.policies.checking import Checked
     from dashboard.policies.service.outcome import Outcome
     from dashboard.policies.service.purging import Site
-    from dashboard.policies.service.serving import Serving
+    from dashboard.policies.service.switching import Serving
     from dashboard.policies.simulate.simulate import Simulation
     from dashboard.purge.journal.journal_alerts import AlertRow
     from dashboard.settings.policies.section import Policy
@@ -39,8 +38,7 @@ def run(
     Raises SettingsError, StoreError, ClusterError, JournalError. Nothing is queued or sent.
     """
     from dashboard.policies.checking import check
-    from dashboard.policies.service.serving import serving
-    from dashboard.policies.service.switching import on_and_undefined
+    from dashboard.policies.service.switching import on_and_undefined, serving
     from dashboard.purge.jobs.queue_refusals import stopped
 
     with context.open_journal(settings) as journal:

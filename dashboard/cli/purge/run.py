@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge import moves_text
+from dashboard.cli.purge import preview
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
@@ -190,7 +190,7 @@ def describe(view: RunView) -> str:
         output.table([row.to_json() for row in view.partitions], _COLUMNS),
         *after(view),
         *_messages(view.partitions),
-        *moves_text.made(view.moves),
+        *preview.made_moves(view.moves),
         *waits(run.receipt),
         receipt(run.receipt),
     ]

@@ -121,7 +121,7 @@ def _check_export(path: str) -> None:
 
 
 def _exported(journal: Journal, args: argparse.Namespace, rows: list[RunRow]) -> str:
-    from dashboard.purge.upkeep.journal_export import as_csv, as_json
+    from dashboard.purge.upkeep.journal_archive import as_csv, as_json
 
     chosen = [row.run_id for row in rows] if args.cluster else None
     if args.export.endswith(".json"):

@@ -10,8 +10,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, parse_duration
 from dashboard.core.errors import RefusedError, UsageError
-from dashboard.core.offered import in_quotes
-from dashboard.core.visible import in_lines
+from dashboard.core.visible import in_lines, in_quotes
 from dashboard.core.words import parse_size
 from dashboard.people import people
 from dashboard.settings.settings import Settings, read_client_config
@@ -106,9 +105,9 @@ def _triage(args: argparse.Namespace, settings: Settings, question: Question) ->
 
 
 def _show(answer: Triage, args: argparse.Namespace) -> int:
-    from dashboard.triage.answer_json import to_json
+    from dashboard.triage.words import triage_json
 
-    view = {**to_json(answer), "plan": _plan(answer, args.out)}
+    view = {**triage_json(answer), "plan": _plan(answer, args.out)}
     text = _text(answer, args.out)
     if answer.met:
         output.emit(view, text, as_json=args.json)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dashboard.cluster.connection.connection import Connection, chunks
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
     DescribeClusterRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     MetadataRequest,
+    error_name,
 )
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import Authorized, Operations

@@ -1,4 +1,7 @@
-"""SASL by kafka-python's mechanisms: PLAIN, SCRAM and OAUTHBEARER with our own tokens."""
+"""SASL by kafka-python's mechanisms: PLAIN, SCRAM and OAUTHBEARER with our own tokens.
+
+Apart from `wire`, since it loads kafka-python's clients: only connections that sign in wait for it.
+"""
 
 from __future__ import annotations
 

@@ -15,16 +15,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error_name
 from dashboard.cluster.connection.own_certificate import Owner, why_refused
 from dashboard.cluster.connection.security import Security
-from dashboard.cluster.protocol.compact import skip_tags
 from dashboard.cluster.protocol.messages import (
+    UNSUPPORTED_VERSION,
     ApiVersionsRequest,
     MetadataRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
+    error_name,
     response_to,
+    skip_tags,
 )
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, OtherClusterError

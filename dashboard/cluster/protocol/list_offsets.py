@@ -10,9 +10,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from dashboard.cluster.connection.connection import Connection
-from dashboard.cluster.connection.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.connection.wire import Wire
-from dashboard.cluster.protocol.messages import ListOffsetsRequest
+from dashboard.cluster.protocol.messages import (
+    RETRIABLE_READ_ERRORS,
+    ListOffsetsRequest,
+    error_name,
+)
 from dashboard.cluster.topics import read_topics
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, TopicPartition, TopicState

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import cache
 from typing import Any
 
 from dashboard.cluster import schemas
@@ -272,3 +273,91 @@ def response_to(request: Any) -> Any:
     its own, which knows no LeaderOnly.
     """
     return _RESPONSES[request.API_KEY][request.API_VERSION]
+
+
+# Kafka's error codes by name, and which of them a read may simply try again.
+
+# After a restart or an election the metadata of broker and client differ for a moment: the
+# same read succeeds a little later. Nothing but reads is ever repeated.
+RETRIABLE_READ_ERRORS = frozenset(
+    {
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_OR_FOLLOWER",
+        "REPLICA_NOT_AVAILABLE",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
+        "OFFSET_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "UNSTABLE_OFFSET_COMMIT",
+    }
+)
+UNSUPPORTED_VERSION = 35
+# Names that the Java client uses where kafka-python's table has others.
+_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    17: "INVALID_TOPIC_EXCEPTION",
+}
+
+
+@cache
+def error_name(code: int) -> str | None:
+    """Kafka's own name of an error code (org.apache.kafka.common.protocol.Errors), None for 0."""
+    if code == 0:
+        return None
+    if code in _NAMES:
+        return _NAMES[code]
+    known = for_code(code)
+    name = str(getattr(known, "message", "") or "")
+    return name if name.isupper() and name != "UNKNOWN" else f"ERROR_{code}"
+
+
+# Reading the compact fields of flexible versions (KIP-482) from an answer, by hand.
+#
+# For answers of hundreds of thousands of rows, which schemas decode object by object. Functions
+# take a position and return what is there and the position behind it; an answer that is cut
+# short raises IndexError or struct.error.
+
+
+def varint(body: memoryview[int], at: int) -> tuple[int, int]:
+    """An unsigned varint."""
+    value = body[at]
+    at += 1
+    if value < 0x80:
+        return value, at
+    value &= 0x7F
+    shift = 7
+    while True:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def length(body: memoryview[int], at: int) -> tuple[int, int]:
+    """How many elements an array has or bytes a string; 0 for null too."""
+    value, at = varint(body, at)
+    return max(0, value - 1), at
+
+
+def string(body: memoryview[int], at: int) -> tuple[str, int]:
+    """A compact string, "" for null. Raises ValueError when it is not UTF-8."""
+    size, at = length(body, at)
+    if at + size > len(body):
+        raise IndexError("the answer is cut short")
+    return str(body[at : at + size], "utf-8"), at + size
+
+
+def skip_tags(body: memoryview[int], at: int) -> int:
+    """The position behind tagged fields."""
+    count, at = varint(body, at)
+    for _ in range(count):
+        _, at = varint(body, at)
+        size, at = varint(body, at)
+        at += size
+    return at

@@ -1,4 +1,7 @@
-"""Offsets of every partition and replica of a cluster, and what its log dirs hold, as columns."""
+"""Offsets of every partition and replica of a cluster, and what its log dirs hold, as columns.
+
+Apart from `offsets` and `live`, since it loads numpy: only a collect asks for a whole cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dashboard.cluster.connection.connection import Connection
-from dashboard.cluster.connection.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.offsets import read_offsets
-from dashboard.cluster.protocol.compact import length, skip_tags, string
 from dashboard.cluster.protocol.list_offsets import (
     ANY_REPLICA,
     BROKER_ERRORS,
@@ -26,7 +27,15 @@ from dashboard.cluster.protocol.list_offsets import (
     Placed,
     ask_offsets,
 )
-from dashboard.cluster.protocol.messages import DescribeLogDirsRequest, ListOffsetsRequest
+from dashboard.cluster.protocol.messages import (
+    RETRIABLE_READ_ERRORS,
+    DescribeLogDirsRequest,
+    ListOffsetsRequest,
+    error_name,
+    length,
+    skip_tags,
+    string,
+)
 from dashboard.core.clock import microseconds
 from dashboard.core.errors import ClusterError
 from dashboard.domain.columns import (

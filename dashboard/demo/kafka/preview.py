@@ -20,9 +20,8 @@ from typing import Any
 
 from dashboard.core.errors import DemoError
 from dashboard.demo import processes
-from dashboard.demo.kafka import ivy, jars
-from dashboard.demo.kafka.ivy import Artifact
-from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.demo.kafka import jars
+from dashboard.demo.kafka.jars import Artifact, KafkaJars
 
 KAFKA_VERSION = "4.3.1"
 STEP_TIMEOUT_SECONDS = 300
@@ -90,7 +89,7 @@ def _build(
         work.mkdir()
         say("fetching the sources of Kafka's broker and two compilers: 22 MB, once")
         tools = work / "tools"
-        failure = ivy.retrieve(found.java, home, _ARTIFACTS, tools, root=root)
+        failure = jars.retrieve(found.java, home, _ARTIFACTS, tools, root=root)
         if failure is not None:
             raise _cannot_be_had(failure, root)
         say("compiling a broker with DeleteRecords v3: up to a minute, once")
@@ -168,7 +167,7 @@ def _packed(classes: Path, jar: Path) -> Path:
 def _cannot_be_had(log: str, root: str | None) -> DemoError:
     return DemoError(
         f"what the leader-only preview is compiled from could not be fetched from "
-        f"{root or 'Maven Central'}: {ivy.cause(log)}",
+        f"{root or 'Maven Central'}: {jars.cause(log)}",
         "Check the network and try again; without --leader-only-preview the demo needs none of it.",
         code="PREVIEW_UNAVAILABLE",
     )

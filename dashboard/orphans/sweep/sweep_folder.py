@@ -10,8 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from dashboard.inventory.contents import LONGEST_LINE, DamagedError, parse_topic_id
-from dashboard.inventory.log_end import last_timestamp, log_end
+from dashboard.inventory.contents import (
+    BLOCK_BYTES,
+    LONGEST_LINE,
+    DamagedError,
+    last_timestamp,
+    log_end,
+    parse_topic_id,
+)
 from dashboard.inventory.names import (
     LARGEST_METADATA,
     PARTITION_METADATA,
@@ -22,7 +28,6 @@ from dashboard.inventory.names import (
     segment_file,
     segment_name,
 )
-from dashboard.inventory.segments import BLOCK_BYTES
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.verdicts import Verdict
 from dashboard.safety import orphan_words as words

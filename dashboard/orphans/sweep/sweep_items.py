@@ -6,17 +6,17 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from dashboard.core.canonical import LATER, written
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import JournalError, UsageError
 from dashboard.inventory.names import folder_of
-from dashboard.orphans.sweep.sweep_log import Entry
+from dashboard.orphans.sweep.sweep_log import Body, Entry
 
-PROVED = "clock_proved"  # of an entry: its time is one on which this host and the cluster agreed
 DELETING = ".deleting"  # appended to a folder's name when its deletion begins
 
 # The entry's kind -> the state it leaves the folder in.
@@ -69,9 +69,26 @@ class Item:
         """Where it lies while it is set aside."""
         return quarantine / self.item / self.directory
 
-    def begin(self) -> dict[str, Any]:
+    def begin(self) -> Body:
         """The body of the entry that precedes its move."""
         return {name: getattr(self, name) for name in _BEGUN}
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """The body of an entry after `moving`: what became of an item; None is not written."""
+
+    item: str
+    seen_on_disk: bool | None = field(default=None, metadata=LATER)  # found out, not done by us
+    changed: bool | None = field(default=None, metadata=LATER)  # as `Item.changed`
+    # Whether the entry's time is one on which this host and the cluster agreed.
+    clock_proved: bool | None = field(default=None, metadata=LATER)
+    error: str | None = field(default=None, metadata=LATER)
+
+    def body(self) -> Body:
+        """As the log has it."""
+        found: Body = written(self)
+        return found
 
 
 _SINCE = ("state", "moved_at", "proved_at", "changed", "put_back_at", "put_back_proved")
@@ -94,7 +111,8 @@ def items(entries: Iterable[Entry]) -> dict[str, Item]:
             if entry.kind == "moving":
                 found[name] = _begun(entry.body)
             else:
-                found[name] = after(found[name], entry.kind, entry.body, parse_time(entry.at))
+                act = _act(entry.body)
+                found[name] = after(found[name], entry.kind, act, parse_time(entry.at))
         except (KeyError, TypeError, ValueError, UsageError) as error:
             raise ValueError(f"entry {entry.seq} was written by no sweep") from error
     return found
@@ -107,11 +125,17 @@ def _begun(body: Mapping[str, Any]) -> Item:
     return item
 
 
-def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
+def _act(body: Mapping[str, Any]) -> Act:
+    """Of a line that is read: what no sweep writes there counts as before there were records."""
+    changed = bool(body["changed"]) if "changed" in body else None
+    return Act(body["item"], changed=changed, clock_proved=body.get("clock_proved") is True)
+
+
+def after(item: Item, kind: str, act: Act, at: datetime) -> Item:
     """The item once an entry of this kind stands in the log."""
-    changed = bool(body.get("changed", item.changed))
+    changed = item.changed if act.changed is None else act.changed
     moved_at = at if kind == "moved" else item.moved_at
-    proved = body.get(PROVED) is True
+    proved = act.clock_proved is True
     known = None if kind == "moved" else item.proved_at
     back = _STATES[kind] == "restored"
     return replace(
@@ -124,25 +148,23 @@ def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
 
 def unsettled(
     found: Mapping[str, Item], folder: int, where: Path
-) -> Iterator[tuple[Item, str, dict[str, Any]]]:
+) -> Iterator[tuple[Item, str, Act]]:
     """For each act that was begun and has no outcome: what the disk shows became of it; and which
     folders somebody put back, or took away and laid back in quarantine, by hand.
 
     `folder` is the open quarantine, `where` its path. Gives item, kind of the entry to write, and
-    its body. A deletion that has begun has no entry: it goes on. Raises JournalError
+    the act. A deletion that has begun has no entry: it goes on. Raises JournalError
     QUARANTINE_UNSETTLED where the disk does not say: nothing is written down of that.
     """
     for item in found.values():
         if item.state in ("quarantined", "lost") and _is_back(item, folder):
-            yield item, "restored", {"item": item.item, "seen_on_disk": True}
+            yield item, "restored", Act(item.item, seen_on_disk=True)
         if item.state not in (*_OPEN, "lost"):
             continue
         kind = _outcome(item, folder, where)
         if kind is not None:
-            body: dict[str, Any] = {"item": item.item, "seen_on_disk": True}
-            if kind == "moved" and _log_bytes(item, folder, where) != item.log_bytes:
-                body["changed"] = True
-            yield item, kind, body
+            changed = kind == "moved" and _log_bytes(item, folder, where) != item.log_bytes
+            yield item, kind, Act(item.item, seen_on_disk=True, changed=changed or None)
 
 
 def _outcome(item: Item, folder: int, where: Path) -> str | None:

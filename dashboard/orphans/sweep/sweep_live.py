@@ -19,11 +19,11 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.history import clocks
 from dashboard.inventory.names import Folder
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.safety.last_copy import Living, Records, kept
+from dashboard.store import clocks
 
 
 class Cluster(Protocol):

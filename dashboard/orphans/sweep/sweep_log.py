@@ -23,6 +23,7 @@ from dashboard.core.errors import JournalError
 NAME = "sweep.log"
 _FIRST_HASH = "0" * 64
 _AS_IT_IS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe would never answer
+Body = Mapping[str, str | int | bool | None]
 _KEYS = {"seq", "at", "kind", "body", "previous_hash", "hash"}
 
 
@@ -124,7 +125,7 @@ class SweepLog:
     def close(self) -> None:
         os.close(self._file)
 
-    def append(self, kind: str, body: Mapping[str, Any], now: datetime) -> Entry:
+    def append(self, kind: str, body: Body, now: datetime) -> Entry:
         """Add one line and wait until the disk has it. Raises JournalError."""
         last = self.entries[-1] if self.entries else None
         seq, previous = (last.seq + 1, last.hash) if last else (1, _FIRST_HASH)

@@ -10,11 +10,11 @@ import secrets
 import signal
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import JournalError, RefusedError
@@ -22,7 +22,7 @@ from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_folder import FOLDER, Measured, opened
 from dashboard.orphans.sweep.sweep_items import (
     DELETING,
-    PROVED,
+    Act,
     Item,
     after,
     items,
@@ -50,8 +50,8 @@ class Quarantine:
             self.items = items(log.entries)
         except ValueError as error:
             raise sweep_log.broken(str(path), (str(error),)) from error
-        for item, kind, body in list(unsettled(self.items, folder, path)):
-            self._record(item, kind, body)
+        for item, kind, act in list(unsettled(self.items, folder, path)):
+            self._record(item, kind, act)
             if kind in ("not-moved", "lost"):
                 self._drop_empty(item)
 
@@ -90,18 +90,18 @@ class Quarantine:
                     raise
             finally:
                 os.close(aside)
-            return self._record(begun, "moved", {"item": begun.item, PROVED: clock_proved})
+            return self._record(begun, "moved", Act(begun.item, clock_proved=clock_proved))
 
     def seen(self, item: Item) -> Item:
         """Note that it lies here, or is back in its log dir, by a clock that agrees with the
         cluster's: its time begins.
         """
         kind = "seen-restored" if item.state == "restored" else "seen"
-        return self._record(item, kind, {"item": item.item, PROVED: True})
+        return self._record(item, kind, Act(item.item, clock_proved=True))
 
     def gone(self, item: Item) -> Item:
         """Note that somebody took it out of here: no act of ours ended it."""
-        done = self._record(item, "lost", {"item": item.item, "seen_on_disk": True})
+        done = self._record(item, "lost", Act(item.item, seen_on_disk=True))
         self._drop_empty(item)
         return done
 
@@ -109,19 +109,19 @@ class Quarantine:
         """Put a folder back under its old name, replacing nothing. Raises Refusal."""
         with _uninterrupted(), self._opened(item) as aside:
             _same_folder(item.directory, aside, item.inode, "another folder lies under its name")
-            self._record(item, "restoring", {"item": item.item})
+            self._record(item, "restoring", Act(item.item))
             try:
                 rename(item.directory, aside, item.directory, log_dir.folder)
                 os.fsync(log_dir.folder)
                 os.fsync(aside)
             except OSError as error:
-                self._record(item, "not-restored", {"item": item.item, "error": _text(error)})
+                self._record(item, "not-restored", Act(item.item, error=_text(error)))
                 taken = error.errno in (errno.EEXIST, errno.ENOTEMPTY)
                 raise Refusal(
                     "taken" if taken else "failed",
                     "its name is taken in the log dir" if taken else f"failed: {_text(error)}",
                 ) from error
-            done = self._record(item, "restored", {"item": item.item, PROVED: clock_proved})
+            done = self._record(item, "restored", Act(item.item, clock_proved=clock_proved))
         self._drop_empty(item)
         return done
 
@@ -137,21 +137,21 @@ class Quarantine:
                 raise Refusal("changed", "another folder lies under its name")
             try:
                 if item.state != "deleting":
-                    self._record(item, "deleting", {"item": item.item})
+                    self._record(item, "deleting", Act(item.item))
                     rename(item.directory, aside, begun, aside)
                     os.fsync(aside)
                 remove(begun, aside, folder)
                 os.fsync(aside)
             except OSError as error:
                 if _exists(item.directory, aside):
-                    self._record(item, "not-deleted", {"item": item.item, "error": _text(error)})
+                    self._record(item, "not-deleted", Act(item.item, error=_text(error)))
                     raise Refusal("failed", f"it could not be deleted: {_text(error)}") from error
                 raise Refusal(
                     "failed",
                     f"it could be deleted in part at most: {_text(error)}. Files of it may be gone "
                     "already; a later sweep goes on with the rest",
                 ) from error
-            done = self._record(item, "deleted", {"item": item.item})
+            done = self._record(item, "deleted", Act(item.item))
         self._drop_empty(item)
         return done
 
@@ -186,11 +186,11 @@ class Quarantine:
             raise self._not_moved(item, error) from error
 
     def _put_back(self, item: Item, log_dir: LogDir, aside: int, why: Refusal) -> None:
-        body = {"item": item.item, "error": why.code}
+        act = Act(item.item, error=why.code)
         try:
             rename(item.directory, aside, item.directory, log_dir.folder)
         except OSError as error:
-            self._record(item, "moved", {**body, "changed": True})
+            self._record(item, "moved", replace(act, changed=True))
             raise Refusal(
                 why.code,
                 f"{why.reason}; it could not be put back ({_text(error)}) and lies in "
@@ -198,11 +198,11 @@ class Quarantine:
             ) from error
         with suppress(Refusal):  # nothing is left to undo; the log fails on such a disk too
             _make_durable(log_dir.folder, aside)
-        self._record(item, "put-back", body)
+        self._record(item, "put-back", act)
         self._drop_empty(item)
 
     def _not_moved(self, item: Item, error: OSError) -> Refusal:
-        self._record(item, "not-moved", {"item": item.item, "error": _text(error)})
+        self._record(item, "not-moved", Act(item.item, error=_text(error)))
         self._drop_empty(item)
         if error.errno == errno.EXDEV:
             return Refusal(
@@ -212,10 +212,10 @@ class Quarantine:
             )
         return Refusal("failed", f"it could not be moved: {_text(error)}")
 
-    def _record(self, item: Item, kind: str, body: Mapping[str, Any]) -> Item:
+    def _record(self, item: Item, kind: str, act: Act) -> Item:
         at = self._now()
-        self._log.append(kind, body, at)
-        self.items[item.item] = after(self.items[item.item], kind, body, at)
+        self._log.append(kind, act.body(), at)
+        self.items[item.item] = after(self.items[item.item], kind, act, at)
         return self.items[item.item]
 
     def _drop_empty(self, item: Item) -> None:

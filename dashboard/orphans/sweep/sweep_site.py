@@ -1,15 +1,16 @@
-"""A broker's disk made ready for a sweep: log dirs proved, locked; the quarantines they use."""
+"""A broker's disk made ready for a sweep: log dirs proved, locked; quarantines and their logs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from dashboard.core.errors import RefusedError
+from dashboard.core.errors import JournalError, RefusedError
 from dashboard.domain.model import LogDirsAnswer
 from dashboard.inventory.names import folder_of
 from dashboard.orphans.sweep import sweep_log
@@ -21,6 +22,7 @@ from dashboard.orphans.sweep.sweep_live import (
     prove_all_named,
     prove_log_dirs,
 )
+from dashboard.orphans.sweep.sweep_log import LogState
 from dashboard.orphans.sweep.sweep_places import (
     SCRIPT_LOG,
     LogDir,
@@ -213,8 +215,8 @@ def peek(place: Place, now: Clock) -> dict[str, Item]:
             found = items(state.entries)
         except ValueError as error:
             raise sweep_log.broken(str(path), (str(error),)) from error
-        for item, kind, body in list(unsettled(found, folder, path)):
-            found[item.item] = after(item, kind, body, now())
+        for item, kind, act in list(unsettled(found, folder, path)):
+            found[item.item] = after(item, kind, act, now())
         return found
 
 
@@ -281,3 +283,67 @@ def _places(
         except Refusal as refusal:
             found[log_dir.path] = refusal
     return found
+
+
+# Checks the chains of the logs that sweeps have written beside a broker's log dirs.
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One log, and each place where its chain does not hold."""
+
+    path: Path
+    entries: int
+    problems: tuple[str, ...]
+    torn_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """`ok` is whether the chain holds; a torn last line is the mark of a killed sweep."""
+        return {
+            "log": str(self.path),
+            "ok": not self.problems,
+            "entries": self.entries,
+            "problems": list(self.problems),
+            "torn_bytes": self.torn_bytes,
+        }
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        torn = f", {self.torn_bytes} bytes torn off by a killed sweep" if self.torn_bytes else ""
+        said = "; ".join(self.problems) or "verified"
+        return f"{self.path}: {self.entries} entries{torn}: {said}"
+
+
+def verify(options: Options) -> list[Checked]:
+    """Each quarantine's log; those of log dirs without one are left out."""
+    return [_checked(place.path / sweep_log.NAME, state) for place, state in read_logs(options)]
+
+
+def read_logs(options: Options) -> list[tuple[Place, LogState]]:
+    """What each quarantine's log holds, sound or not. Raises LogDirError, JournalError."""
+    places: dict[Path, Place] = {}
+    with open_log_dirs(options.log_dirs) as log_dirs:
+        reals = [str(log_dir.real) for log_dir in log_dirs]
+        for log_dir in log_dirs:
+            try:
+                place = quarantine_of(log_dir, options.quarantine_dirs, reals)
+                places[place.path] = place
+            except Refusal:
+                continue
+    return [(places[path], _read(places[path])) for path in sorted(places) if os.path.lexists(path)]
+
+
+def broken_error(found: Sequence[Checked]) -> JournalError | None:
+    """The error for the first log that does not verify."""
+    bad = next((log for log in found if log.problems), None)
+    return None if bad is None else sweep_log.broken(str(bad.path.parent), bad.problems)
+
+
+def _read(place: Place) -> LogState:
+    with opened_quarantine(place) as folder:
+        return sweep_log.read(folder, str(place.path))
+
+
+def _checked(log: Path, state: LogState) -> Checked:
+    return Checked(log, len(state.entries), state.problems, state.torn_bytes)

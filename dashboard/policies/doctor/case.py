@@ -1,24 +1,28 @@
-"""One repartition topic as the doctor looks at it: its rows, its owner, and what was counted."""
+"""One repartition topic as the doctor looks at it: its rows, its owner, what was counted, how far
+its group was behind, and what the newest analysis knows of it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.doctor.diagnosis import Evidence, Rules
 from dashboard.policies.doctor.history import History
-from dashboard.policies.doctor.memory import Memory
 from dashboard.policies.doctor.owners import Owner
-from dashboard.policies.doctor.pace import Pace
-from dashboard.policies.doctor.signs import Signs, limit
+from dashboard.policies.doctor.pace import Pace, Signs, limit
 from dashboard.policies.simulate.past_rows import ABSENT
-from dashboard.purge.journal.journal_sent import Sent
-from dashboard.settings.policies.policy import Policy
+from dashboard.purge.journal.journal_gate import Sent
+from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
+from dashboard.store.snapshots import ClusterStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +147,106 @@ def _confidence(history: History) -> str:
     if hours >= 24 and len(history.times) >= 12:
         return "high"
     return "medium" if hours >= 1 and len(history.times) >= 6 else "low"
+
+
+# How far a group was behind in time: the longest that kept snapshots show.
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """The longest lag seen; `open_ended`: what is kept does not reach back to its beginning."""
+
+    longest: timedelta
+    open_ended: bool
+
+
+def longest_lag(history: History, place: slice) -> Lag | None:
+    """Over the partitions of one topic; None where no snapshot has commit and log end.
+
+    A record above the commit of a snapshot was written at the earliest when the log last ended at
+    that commit or below: that long a retention must reach at least.
+    """
+    end, committed = history.log_end[place], history.committed[place]
+    known = (end != ABSENT) & (committed != ABSENT)
+    if not known.any():
+        return None
+    waits = known & (end > committed)
+    if not waits.any():
+        return Lag(timedelta(0), False)
+    unwritten, told = _last_unwritten(end, committed)
+    seconds = np.array([(time - history.times[0]).total_seconds() for time in history.times])
+    lags = np.where(waits, seconds[None, :] - seconds[unwritten], -1.0)
+    longest = float(lags.max())
+    return Lag(timedelta(seconds=longest), bool((~told & (lags == longest)).any()))
+
+
+def _last_unwritten(end: Ints, committed: Ints) -> tuple[Ints, Flags]:
+    """Per row and snapshot the last one, up to it, whose log ended at its commit or below.
+
+    Where there is none it is the first, and the second array says so.
+    """
+    count = end.shape[1]
+    up_to = np.tri(count, dtype=bool)
+    below = (end[:, None, :] != ABSENT) & (end[:, None, :] <= committed[:, :, None]) & up_to
+    told = below.any(axis=2)
+    last = count - 1 - np.argmax(below[:, :, ::-1], axis=2)
+    return np.where(told, last, 0), told
+
+
+# What the newest analysis knows of repartition topics: last commits, and bytes to give back.
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`last_commit_at` by topic and group, where one was ever seen to commit; `groups` are all.
+
+    `committed_bytes` by topic: what its commits allow to purge, over all replicas.
+    """
+
+    groups: frozenset[str] = frozenset()
+    last_commit_at: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
+    committed_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_memory(store: ClusterStore) -> Memory:
+    """From the newest findings; nothing where there is no analysis, or it cannot be read."""
+    analysis = store.latest("findings")
+    if analysis is None:
+        return Memory()
+    try:
+        holds = _ours(
+            store.read("findings", analysis, "holds", ["topic", "group_id", "last_commit_at"])
+        )
+        reclaimable = _ours(
+            store.read("findings", analysis, "reclaimable", ["topic", "target", "bytes_likely"])
+        )
+    except StoreError:
+        return Memory()
+    return Memory(
+        frozenset(pc.unique(holds["group_id"]).to_pylist()), _commits(holds), _bytes(reclaimable)
+    )
+
+
+def _ours(table: pa.Table) -> pa.Table:
+    return table.filter(pc.ends_with(table["topic"], REPARTITION_SUFFIX))
+
+
+def _commits(holds: pa.Table) -> dict[tuple[str, str], datetime]:
+    last = holds.group_by(["topic", "group_id"]).aggregate([("last_commit_at", "max")])
+    return {
+        (row["topic"], row["group_id"]): row["last_commit_at_max"]
+        for row in last.to_pylist()
+        if row["last_commit_at_max"] is not None
+    }
+
+
+def _bytes(reclaimable: pa.Table) -> dict[str, int]:
+    """Topics of which every partition was measured."""
+    own = reclaimable.filter(pc.equal(reclaimable["target"], "committed"))
+    options = pc.ScalarAggregateOptions(skip_nulls=False)
+    sums = own.group_by("topic").aggregate([("bytes_likely", "sum", options)])
+    return {
+        row["topic"]: row["bytes_likely_sum"]
+        for row in sums.to_pylist()
+        if row["bytes_likely_sum"] is not None
+    }

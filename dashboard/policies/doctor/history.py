@@ -21,7 +21,7 @@ from dashboard.policies.doctor.owners import Owners, read_owners
 from dashboard.policies.simulate import past_rows
 from dashboard.policies.simulate.past_rows import ABSENT, Rows
 from dashboard.settings.policies.policy import REPARTITION_SUFFIX
-from dashboard.store.snapshot_clocks import clock_was_right, times
+from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshots import ClusterStore
 
 MOST_SNAPSHOTS = 48

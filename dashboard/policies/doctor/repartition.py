@@ -17,18 +17,15 @@ from dashboard.domain.columns import Flags
 from dashboard.history.findings_age import unusable
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import words
-from dashboard.policies.doctor.case import Case
+from dashboard.policies.doctor.case import Case, longest_lag, read_memory
 from dashboard.policies.doctor.diagnosis import Diagnosis, Evidence, Rules, Setting
 from dashboard.policies.doctor.history import History, read_history
-from dashboard.policies.doctor.lag import longest_lag
-from dashboard.policies.doctor.memory import read_memory
-from dashboard.policies.doctor.pace import Pace, paces
-from dashboard.policies.doctor.signs import read_signs
+from dashboard.policies.doctor.pace import Pace, paces, read_signs
 from dashboard.policies.doctor.words import INTERVAL, INTERVAL_DEFAULT_MS, bytes_said
 from dashboard.policies.service.switching import is_for, standing
 from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_sent import Sent, sent_between
+from dashboard.purge.journal.journal_gate import Sent, sent_between
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
 from dashboard.settings.settings import Settings

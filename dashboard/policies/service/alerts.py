@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard.core.canonical import written
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import SettingsError, StoreError
 from dashboard.core.words import binary
 from dashboard.history.findings_age import unusable
-from dashboard.policies.findings import Newest, read
+from dashboard.policies.triggers import Newest, read
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_alerts import AlertRow, Event
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
@@ -260,19 +261,18 @@ def stalled(journal: Journal, cluster_id: str, now: datetime) -> list[Event]:
 def refused(journal: Journal, cluster_id: str) -> list[Event]:
     """`policy-refused`: guards, an error or a silence of its service keep a policy from purging."""
     found = []
-    for name, (_, body) in journal.policy_statuses(cluster_id).items():
-        state = body.get("state")
+    for name, (_, status) in journal.policy_statuses(cluster_id).items():
+        state, blocked = status.state, status.blocked[:MOST_NAMED]
         if state not in ("refused", "held"):
             continue
-        blocked = list(body.get("blocked") or ())
-        guards = sorted({g["name"] for b in blocked for g in b.get("guards", ())})
-        details = {"policy": name, "reason": body.get("reason"), "guards": guards}
+        guards = sorted({guard.name for each in status.blocked for guard in each.guards})
+        details = {"policy": name, "reason": status.reason, "guards": guards}
         found.append(
             Event(
                 "policy-refused",
                 " ".join([name, *guards, *(["held"] if state == "held" else [])]),
-                f"policy {name} is {state}: {body.get('reason')}",
-                {**details, "blocked": blocked[:MOST_NAMED]},
+                f"policy {name} is {state}: {status.reason}",
+                {**details, "blocked": written(blocked)},
             )
         )
     return found

@@ -21,8 +21,7 @@ from dashboard.purge.plan.drafts import PlanRequest, Read, read_live
 from dashboard.purge.plan.facts import config_values
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import parse_target
-from dashboard.settings.policies.policy import Policy
-from dashboard.settings.policies.windows import is_open, next_open
+from dashboard.settings.policies.policy import Policy, is_open, next_open
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
 

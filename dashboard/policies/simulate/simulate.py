@@ -20,8 +20,7 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.matching import owner_of
 from dashboard.policies.simulate.past import Floats, Moment, chosen, earlier, moments
-from dashboard.policies.simulate.past_guards import Guarded, guarded_now
-from dashboard.policies.simulate.past_memory import memory, unanalyzed
+from dashboard.policies.simulate.past_memory import Guarded, guarded_now, memory, unanalyzed
 from dashboard.policies.simulate.past_rows import ABSENT, Rows, rows
 from dashboard.policies.simulate.past_targets import (
     Ends,
@@ -34,10 +33,9 @@ from dashboard.policies.simulate.past_targets import (
     wanted,
     windows,
 )
-from dashboard.settings.policies.policy import Policy
-from dashboard.settings.policies.windows import is_open
+from dashboard.settings.policies.policy import Policy, is_open
 from dashboard.settings.settings import TopicDeclaration
-from dashboard.store.snapshot_clocks import times
+from dashboard.store.clocks import times
 from dashboard.store.snapshots import ClusterStore
 
 WEEK = timedelta(days=7)

@@ -26,7 +26,7 @@ from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarge
 from dashboard.safety.guard_texts import elsewhere
 from dashboard.settings.settings import Settings, TopicDeclaration, on_page
 from dashboard.settings.topics import declared
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -157,17 +157,17 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
     after = "" if analysis is None else str(analysis.details.get("snapshot_id", ""))
     for table in _last_known(store, analysis, _among("topic", wanted)):
         for row in table.to_pylist():
-            _keep(found, row)
+            _keep(found, RememberedOffset(*(row[name] for name in _FIELDS)))
     ids = store.ids("snapshots")
     for snapshot in late(ids, analysis):
-        for row in _group_offsets(store, snapshot, wanted):
-            known = found.get((row["group_id"], row["topic"], row["partition"]))
-            if known is None or known.seen_at is None or row["last_seen_at"] > known.seen_at:
-                _keep(found, row)
+        for offset in _group_offsets(store, snapshot, wanted):
+            known = found.get(_key(offset))
+            if known is None or _later(offset.seen_at, known.seen_at):
+                _keep(found, offset)
     for snapshot in ids:
         if snapshot >= after:
-            for row in _group_offsets(store, snapshot, wanted):
-                _keep(found, row)
+            for offset in _group_offsets(store, snapshot, wanted):
+                _keep(found, offset)
     return [found[key] for key in sorted(found)]
 
 
@@ -315,7 +315,14 @@ def declarations(
     return {topic: match for topic, match in found.items() if match is not None}
 
 
-def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> list[dict[str, Any]]:
+# A row's columns, in the order of the record's fields.
+_FIELDS = (
+    "group_id", "topic", "partition", "committed_offset", "topic_id", "leader_epoch",
+    "last_seen_at",
+)  # fmt: skip
+
+
+def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> list[RememberedOffset]:
     dictionary = seen_topics(store, snapshot, ["topic_no", "topic", "topic_id"])
     named = {r["topic_no"]: r for r in dictionary.to_pylist() if r["topic"] in topics}
     if not named:
@@ -323,7 +330,8 @@ def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> lis
     chosen = _among("topic_no", sorted(named))
     found = store.read("snapshots", snapshot, "group_offsets", only=chosen).to_pylist()
     at = seen_at(store.manifest("snapshots", snapshot))
-    return [{**row, **named[row["topic_no"]], "last_seen_at": at} for row in found]
+    rows = ({**row, **named[row["topic_no"]], "last_seen_at": at} for row in found)
+    return [RememberedOffset(*(row[name] for name in _FIELDS)) for row in rows]
 
 
 def _among(column: str, values: list[Any]) -> Any:
@@ -333,12 +341,20 @@ def _among(column: str, values: list[Any]) -> Any:
     return pc.field(column).isin(values)
 
 
-def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str, Any]) -> None:
-    if row["committed_offset"] is not None and row["committed_offset"] >= 0:
-        key = (row["group_id"], row["topic"], row["partition"])
-        topic_id = row["topic_id"]
-        if topic_id in (None, UNKNOWN_ID) and key in found:
-            topic_id = found[key].topic_id or topic_id
-        found[key] = RememberedOffset(
-            *key, row["committed_offset"], topic_id, row["leader_epoch"], row["last_seen_at"]
-        )
+def _key(offset: RememberedOffset) -> tuple[str, str, int]:
+    return offset.group_id, offset.topic, offset.partition
+
+
+def _later(at: datetime | None, known: datetime | None) -> bool:
+    """Whether it was seen after what is known; also where nobody knows when that was."""
+    return known is None or (at is not None and at > known)
+
+
+def _keep(found: dict[tuple[str, str, int], RememberedOffset], offset: RememberedOffset) -> None:
+    if offset.committed_offset is None or offset.committed_offset < 0:
+        return
+    key, topic_id = _key(offset), offset.topic_id
+    if topic_id in (None, UNKNOWN_ID) and key in found:
+        # Who wrote it down knew no id of the topic: it is taken for the one that is known.
+        topic_id = found[key].topic_id or topic_id
+    found[key] = replace(offset, topic_id=topic_id)

@@ -16,7 +16,7 @@ from dashboard.core.errors import StoreError
 from dashboard.core.words import duration
 from dashboard.history.seen_topics import ids_of
 from dashboard.purge.plan.facts import PlanFacts
-from dashboard.store.snapshot_clocks import clock_was_right
+from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

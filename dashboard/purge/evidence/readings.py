@@ -1,5 +1,6 @@
 """Reads from kept snapshots how many bytes left each topic, and how far its groups came.
 
+Apart from `standards`, since it loads pyarrow, which a purge without metrics does without.
 Of long tables one file is read at a time, and rows of the topics asked about stay: what this holds
 follows the plan and the size of a bucket, not the cluster.
 """
@@ -21,7 +22,7 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_OUT, labels
 from dashboard.safety.explained import Sample, measures
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
-from dashboard.store.snapshot_clocks import clock_was_right, times
+from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

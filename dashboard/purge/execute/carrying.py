@@ -26,8 +26,7 @@ from dashboard.purge.journal.journal_gate import refuse_off
 from dashboard.purge.journal.journal_rows import RestedOn, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.plan import Plan
-from dashboard.settings.policies.policy import Policy
-from dashboard.settings.policies.windows import is_open, next_open
+from dashboard.settings.policies.policy import Policy, is_open, next_open
 
 _BEAT_SECONDS = 2.0
 

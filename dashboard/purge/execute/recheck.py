@@ -16,7 +16,6 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.history import clocks
 from dashboard.purge.evidence.retained import by_bytes
 from dashboard.purge.evidence.revived import revived
 from dashboard.purge.evidence.standards import Standards
@@ -46,6 +45,7 @@ from dashboard.purge.plan.lifting import still_blocking
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.resolve import ResolvedTarget, Window, kept_longer, replay_windows
 from dashboard.safety.guard_texts import guard
+from dashboard.store import clocks
 
 # A bad moment to begin with a partition passes: it is asked again until the run gives up. One
 # whose request was sent already is followed to its end, whoever of its replicas has died of it.

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from dashboard.cluster.live import connect
 from dashboard.core.errors import RefusedError, StoreError
 from dashboard.domain.model import PartitionState
-from dashboard.purge.evidence.lag_time import leader_ends
-from dashboard.purge.forecast.reading import Reading, read
+from dashboard.purge.forecast.reading import Reading, leader_ends, read
 from dashboard.purge.forecast.stalls import UNUSABLE, Ends, Stall, followers_behind, stalls_of
 from dashboard.purge.forecast.waits import Wait, waits_of
 from dashboard.purge.plan.plan import Plan

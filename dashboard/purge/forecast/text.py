@@ -9,8 +9,7 @@ from datetime import timedelta
 from dashboard.core.clock import format_time
 from dashboard.core.words import brokers, duration, first_letter_up, number, plural
 from dashboard.purge.forecast.forecast import Forecast
-from dashboard.purge.forecast.holdups import Holdup, holdups
-from dashboard.purge.forecast.stalls import UNUSABLE
+from dashboard.purge.forecast.stalls import UNUSABLE, Holdup, holdups
 
 LEADER_ONLY_SINCE = 3  # DeleteRecords v3 carries LeaderOnly
 _CAN_COME_BACK = (

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import ApprovalRequired, RefusedError
-from dashboard.core.offered import in_quotes
+from dashboard.core.visible import in_quotes
 from dashboard.people import people
 from dashboard.people.people import Actor, Who
 from dashboard.purge.jobs import queue_refusals as refuse

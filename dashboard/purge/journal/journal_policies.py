@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from dashboard.core.canonical import canonical
+from dashboard.core.canonical import canonical, read, written
 from dashboard.core.clock import format_time, parse_time
-from dashboard.domain.model import TopicPartition
+from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.journal import journal_silence
 from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_pack import readable
@@ -132,6 +131,40 @@ class Use:
     partitions: int
     bytes: int
     unmeasured: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A partition that a policy may not purge, and what guards it."""
+
+    topic: str
+    partition: int
+    guards: tuple[Guard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyError:
+    """What keeps an application of a policy from being purged; None: all of the policy."""
+
+    application: str | None
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStatus:
+    """What the service says of a policy: the state that tells most of what its applications came
+    to, what it is for, and when it looks again.
+    """
+
+    state: str
+    reason: str
+    next_at: datetime | None
+    last_run: str | None
+    topics: int
+    partitions: int
+    blocked: tuple[Blocked, ...]  # the first hundred
+    errors: tuple[PolicyError, ...]
 
 
 class JournalPolicies(JournalReads):
@@ -284,14 +317,14 @@ class JournalPolicies(JournalReads):
     # -- what each policy waits for now: replaced, no link of the chain
 
     def write_policy_status(
-        self, cluster_id: str, name: str, body: Mapping[str, object], now: datetime
+        self, cluster_id: str, name: str, status: PolicyStatus, now: datetime
     ) -> None:
         """Replace what the service says of a policy."""
-        row = (cluster_id, name, format_time(now), canonical(body))
+        row = (cluster_id, name, format_time(now), canonical(written(status)))
         with self.file.write() as db:
             db.execute("REPLACE INTO policy_status VALUES (?,?,?,?)", row)
 
-    def policy_statuses(self, cluster_id: str) -> dict[str, tuple[datetime, dict[str, Any]]]:
+    def policy_statuses(self, cluster_id: str) -> dict[str, tuple[datetime, PolicyStatus]]:
         """Name -> when the service said it, and what."""
         rows = self.file.rows(
             "SELECT * FROM policy_status WHERE cluster_id=? ORDER BY name", cluster_id
@@ -318,8 +351,8 @@ def _lease(row: sqlite3.Row) -> Lease:
 
 
 @readable
-def _status(row: sqlite3.Row) -> tuple[str, tuple[datetime, dict[str, Any]]]:
-    return row["name"], (parse_time(row["at"]), dict(json.loads(row["body"])))
+def _status(row: sqlite3.Row) -> tuple[str, tuple[datetime, PolicyStatus]]:
+    return row["name"], (parse_time(row["at"]), read(json.loads(row["body"]), PolicyStatus))
 
 
 @readable

@@ -15,7 +15,6 @@ from dashboard.purge.journal import journal_file
 from dashboard.purge.journal.journal_chain import READ_ONLY, Chain, uneven
 from dashboard.purge.journal.journal_file import JournalFile
 from dashboard.purge.journal.journal_pack import Stored, changed, unpack
-from dashboard.purge.journal.journal_queued import not_as_queued
 from dashboard.purge.journal.journal_rows import (
     Begins,
     Entry,
@@ -25,7 +24,13 @@ from dashboard.purge.journal.journal_rows import (
     RunView,
     Verification,
 )
-from dashboard.purge.journal.journal_tables import move_row, partition_row, run_row, watching
+from dashboard.purge.journal.journal_tables import (
+    move_row,
+    not_as_queued,
+    partition_row,
+    run_row,
+    watching,
+)
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt.model import Sample

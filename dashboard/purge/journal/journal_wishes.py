@@ -10,15 +10,16 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
-from dashboard.core.canonical import canonical
+from dashboard.core.canonical import canonical, read, written
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
+from dashboard.domain.orphan_acts import RemovalOn, SweepsTold
 from dashboard.purge.journal import journal_silence
 from dashboard.purge.journal.journal_file import append, entry
+from dashboard.purge.journal.journal_pack import readable
 from dashboard.purge.journal.journal_reads import JournalReads
-from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES, Options, RunRow
+from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES, Entry, Options, RunRow
 
 SILENT = "WORKER_SILENT"
 _LOGS_AT_MOST = 200  # sweeps' logs that one journal hears of; of an older one all is told again
@@ -51,34 +52,33 @@ class JournalWishes(JournalReads):
             )
             append(db, None, "read-only", {"read_only": value, "who": who}, now)
 
-    def tell_of_orphans(self, kind: str, body: Mapping[str, Any], now: datetime) -> None:
-        """Chain what sweeps of this host did (`orphans`), or who let a service do it by itself
-        (`orphans-on`), once: a service that starts again says the same.
+    def tell_of_orphans(self, told: SweepsTold | RemovalOn, now: datetime) -> None:
+        """Chain what sweeps of this host did, or who let a service do it by itself; that once: a
+        service that starts again says the same.
         """
+        body = written(told)
         with self.file.write() as db:
-            whose = {key: body[key] for key in ("cluster_id", "broker_id")}
-            newest = self._newest(kind, **whose)
-            if kind != "orphans-on" or newest != body:
-                append(db, None, kind, body, now)
+            newest = self._newest(told.kind, cluster_id=told.cluster_id, broker_id=told.broker_id)
+            if newest is None or told.kind == SweepsTold.kind or newest.body != body:
+                append(db, None, told.kind, body, now)
 
-    def told_of_orphans(
-        self, log: str, cluster_id: str, broker_id: int
-    ) -> Mapping[str, Any] | None:
+    def told_of_orphans(self, log: str, cluster_id: str, broker_id: int) -> SweepsTold | None:
         """The newest entry of a broker about a log of sweeps; None: none that was not archived."""
-        return self._newest("orphans", log=log, cluster_id=cluster_id, broker_id=broker_id)
+        found = self._newest(SweepsTold.kind, log=log, cluster_id=cluster_id, broker_id=broker_id)
+        return None if found is None else _sweeps_told(found)
 
     def tells_of_orphans_alone(self) -> bool:
         """Whether nothing else was journalled here: no approver looks at such a journal."""
         sql = "SELECT 1 FROM entries WHERE kind NOT IN ('orphans','orphans-on') LIMIT 1"
         return not self.file.rows(sql)
 
-    def _newest(self, kind: str, **of: object) -> Mapping[str, Any] | None:
+    def _newest(self, kind: str, **of: object) -> Entry | None:
         sql = (
             "SELECT * FROM entries WHERE run_id IS NULL AND kind=? ORDER BY seq DESC "
             f"LIMIT {_LOGS_AT_MOST}"
         )
-        bodies = (entry(row).body for row in self.file.rows(sql, kind))
-        return next((body for body in bodies if of.items() <= body.items()), None)
+        found = (entry(row) for row in self.file.rows(sql, kind))
+        return next((each for each in found if of.items() <= each.body.items()), None)
 
     def declare(
         self, rows: Iterable[Mapping[str, str]], *, cluster_id: str, from_where: str, now: datetime
@@ -117,6 +117,11 @@ class JournalWishes(JournalReads):
                 "UPDATE runs SET heartbeat_at=? WHERE run_id=?", (format_time(now), run.run_id)
             )
         return True
+
+
+@readable
+def _sweeps_told(found: Entry) -> SweepsTold:
+    return read(found.body, SweepsTold)
 
 
 def silent(run: RunRow, now: datetime) -> bool:

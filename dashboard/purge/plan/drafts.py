@@ -10,7 +10,6 @@ from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.domain.model import TopicPartition
-from dashboard.history import clocks
 from dashboard.purge.evidence import memory, memory_age, sampled
 from dashboard.purge.evidence.doubts import rested
 from dashboard.purge.evidence.revived import in_force
@@ -26,6 +25,7 @@ from dashboard.purge.plan.resolve import History, ResolvedTarget, resolve
 from dashboard.purge.plan.targets import Target
 from dashboard.safety.guard_texts import guard
 from dashboard.settings.settings import Settings, TopicDeclaration, of_topic
+from dashboard.store import clocks
 from dashboard.store.connections import client_for
 from dashboard.store.snapshots import ClusterStore, Store
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.arrow import records
 from dashboard.estimate.curve_tables import ReplicaCurves, integers
-from dashboard.estimate.curves import Flags, Floats, Freed, Ints
-from dashboard.estimate.expiring import kept
+from dashboard.estimate.curves import Flags, Floats, Freed, Ints, kept
 from dashboard.store.finding_rows import DiskRow, GrowthRow
 from dashboard.views import days_to_full
 

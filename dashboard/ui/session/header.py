@@ -260,7 +260,7 @@ def _help() -> None:
 @guarded
 def _choose(screen: Screen) -> None:
     """One download a format. Files are made when they are asked for."""
-    from dashboard.reports import findings_files, pdf
+    from dashboard.reports import findings_files, page
     from dashboard.reports.page import html_page
     from dashboard.reports.source import open_source
     from dashboard.reports.storage import storage_report
@@ -280,7 +280,7 @@ def _choose(screen: Screen) -> None:
         f"orphans, slow followers, {formats.plural(len(runs), 'purge')}, data quality. "
         f"Of the analysis that this page shows, {found.id}."
     )
-    missing = pdf.problem()
+    missing = page.problem()
 
     def tables(kind: str) -> Callable[[], bytes]:
         return lambda: findings_files.as_zip(findings_files.files(kind, source.read, source.about))
@@ -288,7 +288,7 @@ def _choose(screen: Screen) -> None:
     name = f"lowwater-{screen.cluster.name}-{screen.manifest.taken_at:%Y%m%dT%H%M%SZ}"
     _offer("Page (HTML)", lambda: html_page(storage_report(source)), f"{name}.html", "text/html",
            "One file with plots; opens without network.", main=True)  # fmt: skip
-    _offer("Paper (PDF)", lambda: pdf.pdf(storage_report(source)), f"{name}.pdf",
+    _offer("Paper (PDF)", lambda: page.pdf(storage_report(source)), f"{name}.pdf",
            "application/pdf", missing.next_step if missing else "The same, A4.",
            disabled=missing is not None)  # fmt: skip
     _offer("Every table (CSV)", tables("csv"), f"{name}-csv.zip", "application/zip",

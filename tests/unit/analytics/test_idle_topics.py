@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.advice.idle_topics import idle_topics
+from analytics.advice import idle_topics
 from analytics.kernels import SUMMED
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.store.tables import FINDING_TABLES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.readers.memory import oldest_kept
+from analytics.readers.holds import oldest_kept
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore, Store
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from analytics import job
-from analytics.session.memory_limits import driver_memory, machine_memory, too_little
+from analytics.session.session import driver_memory, machine_memory, too_little
 from dashboard.core.errors import AnalysisError
 from dashboard.store.snapshot_files import Manifest
 

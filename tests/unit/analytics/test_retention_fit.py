@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics.advice.retention_fit import retention_fit
+from analytics.advice import retention_fit
 from analytics.kernels import SUMMED
 from analytics.readers import last_writes, reader_lags
 from dashboard.store.tables import FINDING_TABLES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,16 +10,16 @@ import pytest
 
 from analytics.orphans.orphans import Facts, verdict
 from analytics.orphans.sightings import Seen, carried, key_of, step
+from analytics.orphans.suspects import Suspect
 
 START = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HERE = (1, "/d1")
-SUSPECT: dict[str, Any] = {
-    "broker_id": 1, "log_dir": "/d1", "directory": "t-0", "topic": "t", "partition": 0,
-    "topic_id": "id", "folder": "live", "kind": "deleted-topic", "size_bytes": 100,
-    "index_bytes": 10, "allocated_bytes": 4096, "newest_at": START, "scanned_at": START,
-    "listed": False, "log_end_offset": 100,
-}  # fmt: skip
-LISTED = SUSPECT | {"scanned_at": None, "topic_id": None, "allocated_bytes": None, "listed": True}
+SUSPECT = Suspect(
+    1, "/d1", "t-0", "t", 0, "id", folder="live", kind="deleted-topic", size_bytes=100,
+    index_bytes=10, allocated_bytes=4096, newest_at=START, scanned_at=START, log_end_offset=100,
+    assigned=False, recreated=False, has_topic=False, name_no=None, name_id=None, lives_no=None,
+)  # fmt: skip
+LISTED = replace(SUSPECT, scanned_at=None, topic_id=None, allocated_bytes=None, listed=True)
 
 
 def at(minutes: float) -> datetime:
@@ -26,10 +27,10 @@ def at(minutes: float) -> datetime:
 
 
 def look(
-    before: Seen, minutes: float, *rows: dict[str, Any], scan: float | None, proved: bool = True
+    before: Seen, minutes: float, *rows: Suspect, scan: float | None, proved: bool = True
 ) -> Seen:
     """A snapshot at `minutes` with an inventory of `scan` minutes (None: none)."""
-    made = [row if row["scanned_at"] is None else row | {"scanned_at": at(scan or 0)}
+    made = [row if row.scanned_at is None else replace(row, scanned_at=at(scan or 0))
             for row in rows]  # fmt: skip
     scans = {} if scan is None else {HERE: at(scan)}
     return step(before, made, at(minutes), scans, START, proved=proved)
@@ -77,7 +78,7 @@ def test_a_replica_that_is_listed_is_seen_by_every_snapshot() -> None:
 
 
 def test_what_a_scan_told_stays_known_when_only_the_broker_lists_it() -> None:
-    first = look({}, 1, SUSPECT | {"listed": True}, scan=0.5)
+    first = look({}, 1, replace(SUSPECT, listed=True), scan=0.5)
     second = only(look(first, 2, LISTED, scan=None))
     assert (second["topic_id"], second["allocated_bytes"], second["snapshots_seen"]) == (
         "id", 4096, 2,
@@ -86,12 +87,14 @@ def test_what_a_scan_told_stays_known_when_only_the_broker_lists_it() -> None:
 
 def test_another_topic_id_in_the_same_folder_begins_anew() -> None:
     first = look({}, 1, SUSPECT, scan=0.5)
-    second = only(look(first, 2, SUSPECT | {"topic_id": "other"}, scan=1.5))
+    second = only(look(first, 2, replace(SUSPECT, topic_id="other"), scan=1.5))
     assert (second["snapshots_seen"], second["first_seen_at"]) == (1, at(2))
 
 
 def test_a_checkpoint_entry_is_not_the_folder_of_the_same_name() -> None:
-    assert key_of(SUSPECT) != key_of(SUSPECT | {"folder": "checkpoint"})
+    entry = replace(SUSPECT, folder="checkpoint")
+    assert entry.key != SUSPECT.key
+    assert {*look({}, 1, SUSPECT, entry, scan=0.5)} == {entry.key, SUSPECT.key}
 
 
 DAY = 24 * 60.0
@@ -108,7 +111,7 @@ def verdict_of(seen: Seen, minutes: float) -> str:
 
 @pytest.mark.parametrize("off", [-DAY, DAY])
 @pytest.mark.parametrize("row", [SUSPECT, LISTED])
-def test_an_interval_counts_between_proved_clocks_alone(row: dict[str, Any], off: float) -> None:
+def test_an_interval_counts_between_proved_clocks_alone(row: Suspect, off: float) -> None:
     """A minute before a right snapshot one was taken by a clock a day off: that is no day."""
     scan = None if row is LISTED else off - 0.5
     seen = look({}, off, row, scan=scan, proved=False)

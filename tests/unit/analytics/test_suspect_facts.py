@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from analytics.orphans.suspects import is_suspect, kind_of
+from analytics.orphans.suspects import Suspect, is_suspect, kind_of
+from tests.unit.analytics.test_sightings import SUSPECT
 
 
-def row(folder: str, **more: Any) -> dict[str, Any]:
-    return {"folder": folder, "recreated": False, "assigned": False, "has_topic": False,
-            "listed": False, "answered": True} | more  # fmt: skip
+def row(folder: str, **more: Any) -> Suspect:
+    return replace(SUSPECT, folder=folder, answered=True, **more)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def row(folder: str, **more: Any) -> dict[str, Any]:
         (row("checkpoint"), "checkpoint-entry"),
     ],
 )
-def test_each_kind_is_told_by_name_then_by_topic(found: dict[str, Any], kind: str) -> None:
+def test_each_kind_is_told_by_name_then_by_topic(found: Suspect, kind: str) -> None:
     assert kind_of(found) == kind
 
 
@@ -54,6 +55,6 @@ def test_each_kind_is_told_by_name_then_by_topic(found: dict[str, Any], kind: st
     ],
 )
 def test_what_the_broker_lists_for_an_assignment_is_no_suspect(
-    found: dict[str, Any], suspect: bool
+    found: Suspect, suspect: bool
 ) -> None:
     assert is_suspect(found) is suspect

@@ -18,7 +18,6 @@ import dashboard.cli
 from dashboard.cli import output
 from dashboard.cli.machine import collect, watch
 from dashboard.cli.policies import policies_check, policies_run
-from dashboard.cli.purge import moves_text
 from dashboard.cli.purge import preview as live_text
 from dashboard.cli.purge import run as run_text
 from dashboard.cli.purge.preview import describe
@@ -28,7 +27,7 @@ from dashboard.core.visible import in_lines
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.policies.checking import Checked
 from dashboard.policies.service.outcome import Outcome
-from dashboard.policies.service.serving import Serving
+from dashboard.policies.service.switching import Serving
 from dashboard.policies.simulate.simulate import Simulation
 from dashboard.purge.forecast.forecast import Forecast, SlowBroker
 from dashboard.purge.forecast.stalls import Stall
@@ -78,7 +77,7 @@ def _preview(name: str) -> str:
 
 def _moved(name: str) -> str:
     move = MoveRow(name, "t", 0, 1, 2, "failed", error="E", message=name)
-    return in_lines(moves_text.made([move]))
+    return in_lines(live_text.made_moves([move]))
 
 
 def _run(name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.cli.purge import moves_text
+from dashboard.cli.purge import preview as moves_text
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.moves import MoveRow, refused
 from dashboard.purge.plan.preview import GroupLoss, Preview, preview
@@ -26,13 +26,13 @@ def view(partitions: int = 0, *, move: bool = True, loss: int = 5) -> Preview:
 
 
 def test_each_step_is_named() -> None:
-    assert moves_text.planned(view(2)) == [
+    assert moves_text.planned_moves(view(2)) == [
         "moves group old on orders, 2 partitions once their records are gone: 0: 0 → 60, 1: 1 → 60"
     ]
 
 
 def test_many_steps_are_cut_and_counted() -> None:
-    (line,) = moves_text.planned(view(23))
+    (line,) = moves_text.planned_moves(view(23))
     assert "23 partitions" in line
     assert line.endswith("19: 19 → 60, and 3 more (--json lists all)")
 
@@ -53,17 +53,17 @@ def test_many_steps_are_cut_and_counted() -> None:
     ],
 )
 def test_what_does_not_move_is_told_or_offered(move: bool, loss: int, said: list[str]) -> None:
-    assert moves_text.planned(view(move=move, loss=loss)) == said
+    assert moves_text.planned_moves(view(move=move, loss=loss)) == said
 
 
 def test_what_became_of_moves_is_counted_and_each_failure_named() -> None:
     moved = MoveRow("old", "orders", 0, 10, 60, "moved", attempts=1)
     stays = refused(MoveRow("old", "orders", 1, 10, 60), "GROUP_ALIVE", "it has 2 members")
-    assert moves_text.made([moved, stays]) == [
+    assert moves_text.made_moves([moved, stays]) == [
         "offsets of group old on orders: 1 moved, 1 refused",
         "group old on orders-1 is refused: GROUP_ALIVE: it has 2 members",
     ]
-    assert moves_text.made([]) == []
+    assert moves_text.made_moves([]) == []
 
 
 def test_a_move_without_a_waiver_asks_no_broker(

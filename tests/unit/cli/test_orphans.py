@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.core.clock import format_time, utc_now
-from dashboard.inventory.command import shell_line
+from dashboard.inventory.listing import shell_line
 from dashboard.orphans import verdicts
 from tests.support import sample_store
 from tests.unit.cli.printed import answer

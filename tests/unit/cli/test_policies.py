@@ -36,23 +36,13 @@ cluster = "other"
 SENTENCE = "switch on policy streams on prod as 9dbafa301547"
 
 
-class Live(Streams):
-    """The cluster that the command line connects to."""
-
-    def __enter__(self) -> Live:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
 @pytest.fixture
-def live(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
+def live(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Streams:
     (alone / "lowwater.toml").write_text(SETTINGS)
     monkeypatch.delenv("LOWWATER_STATE_DIR")
     store = collected(ClusterStore(Store("data"), "cluster-1"), utc_now(), TOPIC)
     store.write_connection("here:9092", None, "prod")
-    made = Live()
+    made = Streams()
     made.topic(TOPIC)
     made.produce(TOPIC, 10)
     made.commit("billing", TOPIC)
@@ -67,7 +57,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dic
 
 
 def test_check_tells_what_would_go_and_sends_nothing(
-    live: Live, capsys: pytest.CaptureFixture[str]
+    live: Streams, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, (value,) = call(capsys, "check")
     assert code == 0
@@ -86,7 +76,7 @@ def test_check_tells_what_would_go_and_sends_nothing(
 
 
 def test_check_exits_3_when_all_there_is_to_purge_is_refused(
-    live: Live, capsys: pytest.CaptureFixture[str]
+    live: Streams, capsys: pytest.CaptureFixture[str]
 ) -> None:
     live.commit("audit", TOPIC, offset=3)
     code, (value,) = call(capsys, "check")
@@ -97,7 +87,7 @@ def test_check_exits_3_when_all_there_is_to_purge_is_refused(
 
 
 def test_check_without_json_names_the_sentence_and_the_guards(
-    live: Live, capsys: pytest.CaptureFixture[str]
+    live: Streams, capsys: pytest.CaptureFixture[str]
 ) -> None:
     live.commit("audit", TOPIC, offset=3)
     main(["policies", "check"])
@@ -107,7 +97,7 @@ def test_check_without_json_names_the_sentence_and_the_guards(
 
 
 def test_check_shows_whom_a_policy_waives_and_who_is_listed(
-    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+    live: Streams, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waives = 'waive = { "audit" = "looked once", "pod-7" = "gone" }'
     text = SETTINGS.replace(
@@ -128,7 +118,7 @@ def test_check_shows_whom_a_policy_waives_and_who_is_listed(
 
 
 def test_a_policy_is_switched_on_by_its_sentence_and_off_without(
-    live: Live, capsys: pytest.CaptureFixture[str]
+    live: Streams, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, (value,) = call(capsys, "on", "streams", "--confirm", "yes")
     assert (code, value["error"]["code"]) == (3, "CONFIRMATION_MISMATCH")
@@ -138,7 +128,7 @@ def test_a_policy_is_switched_on_by_its_sentence_and_off_without(
     assert (code, value["standing"]) == (0, "off")
 
 
-def test_once_runs_one_cycle_and_ends(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
+def test_once_runs_one_cycle_and_ends(live: Streams, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "on", "streams", "--confirm", SENTENCE)
     code, events = call(capsys, "run", "--once")
     assert code == 0
@@ -152,7 +142,7 @@ def test_once_runs_one_cycle_and_ends(live: Live, capsys: pytest.CaptureFixture[
 
 
 def test_once_is_refused_while_another_leads(
-    live: Live, capsys: pytest.CaptureFixture[str]
+    live: Streams, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(capsys, "on", "streams", "--confirm", SENTENCE)
     with _leading():
@@ -161,7 +151,9 @@ def test_once_is_refused_while_another_leads(
     assert live.sent == []
 
 
-def test_once_without_a_cluster_is_exit_4(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
+def test_once_without_a_cluster_is_exit_4(
+    live: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
     call(capsys, "on", "streams", "--confirm", SENTENCE)
     live.down = True
     code, events = call(capsys, "run", "--once")
@@ -169,7 +161,7 @@ def test_once_without_a_cluster_is_exit_4(live: Live, capsys: pytest.CaptureFixt
 
 
 def test_the_service_goes_on_until_a_signal_and_gives_up_the_lease(
-    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+    live: Streams, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(capsys, "on", "streams", "--confirm", SENTENCE)
 
@@ -199,14 +191,14 @@ def test_the_service_goes_on_until_a_signal_and_gives_up_the_lease(
     ],
 )
 def test_wrong_usage_is_named(
-    live: Live, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    live: Streams, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     code, (value,) = call(capsys, *words)
     assert (code, value["error"]["code"]) in ((1, "USAGE"), (1, "POLICY_UNKNOWN"))
 
 
 def test_a_cluster_without_policies_is_named(
-    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+    live: Streams, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (alone / "lowwater.toml").write_text("")
     code, (value,) = call(capsys, "check")
@@ -254,7 +246,7 @@ def test_the_documented_services_read_their_settings_and_know_their_flags(
 
 
 def test_one_that_was_taken_out_is_told_held_and_switched_off(
-    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+    live: Streams, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(capsys, "on", "streams", "--confirm", SENTENCE)
     (alone / "lowwater.toml").write_text(SETTINGS[: SETTINGS.index("[policies")])

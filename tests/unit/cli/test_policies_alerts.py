@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.test_policies import SENTENCE, SETTINGS, TOPIC, Live, call, live
+from tests.unit.cli.test_policies import SENTENCE, SETTINGS, TOPIC, call, live
 from tests.unit.policies.hook import SECRET, hook
+from tests.unit.policies.service_room import Streams
 
 __all__ = ["live"]  # a fixture
 
 
 def test_a_refused_policy_is_told_and_while_it_is_not_check_says_why(
-    live: Live,
+    live: Streams,
     capsys: pytest.CaptureFixture[str],
     alone: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -195,7 +195,7 @@ def test_pdf_is_written_or_says_what_is_missing(
         patch.setitem(sys.modules, "weasyprint", None)
         assert report(capsys, *words, exit_code=1)["error"]["code"] == "PDF_UNAVAILABLE"
         assert not (alone / "storage.pdf").exists()
-    monkeypatch.setattr("dashboard.reports.pdf.pdf", lambda _report: b"%PDF-1.7")
+    monkeypatch.setattr("dashboard.reports.page.pdf", lambda _report: b"%PDF-1.7")
 
     assert report(capsys, *words)["bytes"] == 8
     assert (alone / "storage.pdf").read_bytes() == b"%PDF-1.7"

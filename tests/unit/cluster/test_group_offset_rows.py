@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from dashboard.cluster.protocol.group_offset_rows import GroupRows, decode
+from dashboard.cluster.group_offsets import GroupRows, decode
 from dashboard.domain.model import GroupOffset
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.cluster.connection.kafka_errors import RETRIABLE_READ_ERRORS, error_name
+from dashboard.cluster.protocol.messages import RETRIABLE_READ_ERRORS, error_name
 
 CODES = {
     3: "UNKNOWN_TOPIC_OR_PARTITION",

@@ -12,7 +12,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from dashboard.cluster import topics as metadata_rows
 from dashboard.cluster.live import connect
-from dashboard.cluster.protocol.compact import skip_tags, varint
+from dashboard.cluster.protocol.messages import skip_tags, varint
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, TopicState
 from tests.unit.cluster.fake_broker import FakeBroker, topic

@@ -9,11 +9,11 @@ import pytest
 
 from dashboard.broker_metrics.exposition import RULES
 from dashboard.core.errors import DemoError
-from dashboard.demo.kafka import exporter, ivy
+from dashboard.demo.kafka import jars
 from dashboard.demo.supervisor import Supervisor
 from dashboard.settings.settings import Settings
 
-JAR = f"jmx_prometheus_javaagent-{exporter.VERSION}.jar"
+JAR = f"jmx_prometheus_javaagent-{jars.VERSION}.jar"
 
 
 def fetched(into: Path) -> None:
@@ -22,10 +22,10 @@ def fetched(into: Path) -> None:
 
 
 def test_the_flag_names_loopback_and_the_rules_that_the_docs_show(tmp_path: Path) -> None:
-    (flag,) = exporter.flags(Path("/cache/agent.jar"), 7071, tmp_path)
+    (flag,) = jars.flags(Path("/cache/agent.jar"), 7071, tmp_path)
     assert flag == f"-javaagent:/cache/agent.jar=127.0.0.1:7071:{tmp_path}/exporter.yaml"
     assert (tmp_path / "exporter.yaml").read_text() == RULES
-    assert exporter.address(7071) == "http://127.0.0.1:7071/metrics"
+    assert jars.address(7071) == "http://127.0.0.1:7071/metrics"
 
 
 def test_the_jar_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,19 +36,19 @@ def test_the_jar_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fetched(into)
         return None
 
-    monkeypatch.setattr(ivy, "retrieve", retrieve)
-    first = exporter.resolve("java", tmp_path)
-    assert exporter.resolve("java", tmp_path) == first
+    monkeypatch.setattr(jars, "retrieve", retrieve)
+    first = jars.resolve_exporter("java", tmp_path)
+    assert jars.resolve_exporter("java", tmp_path) == first
     assert first.read_bytes() == b"jar"
-    assert asked == [[("io.prometheus.jmx", "jmx_prometheus_javaagent", exporter.VERSION)]]
+    assert asked == [[("io.prometheus.jmx", "jmx_prometheus_javaagent", jars.VERSION)]]
 
 
 def test_a_jar_that_cannot_be_had_is_named_and_the_demo_goes_on_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ivy, "retrieve", lambda *_words, **_more: "module not found")
+    monkeypatch.setattr(jars, "retrieve", lambda *_words, **_more: "module not found")
     with pytest.raises(DemoError) as error:
-        exporter.resolve("java", tmp_path)
+        jars.resolve_exporter("java", tmp_path)
     assert error.value.code == "EXPORTER_UNAVAILABLE"
     said: list[str] = []
     demo = Supervisor(Settings(cache_dir=tmp_path), said.append, lambda _state: None)

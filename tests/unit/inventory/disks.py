@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.inventory import listing, loading, scan
-from dashboard.inventory.command import shell_line
+from dashboard.inventory.listing import shell_line
 from dashboard.inventory.recorder import Recorder
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)

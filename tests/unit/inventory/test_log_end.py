@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.inventory import log_end as reader
-from dashboard.inventory.log_end import log_end
+from dashboard.inventory import contents as reader
+from dashboard.inventory.contents import log_end
 from tests.unit.inventory.disks import batch
 
 BASE = 1000

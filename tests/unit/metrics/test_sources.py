@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.broker_metrics import fetching
+from dashboard.broker_metrics import exposition
 from dashboard.broker_metrics.sources import Sources, read
 from dashboard.core.errors import BrokerError, SettingsError
 from dashboard.domain.metric_names import BYTES_OUT
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_exposition_is_an_error_by_name(
     body: bytes, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if code == "METRICS_TOO_LARGE":
-        monkeypatch.setattr(fetching, "MOST_BYTES", 2000)
+        monkeypatch.setattr(exposition, "MOST_BYTES", 2000)
     file = tmp_path / "metrics.txt"
     file.write_bytes(body)
     assert refused(str(file)).code == code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from dashboard.inventory.command import shell_line
+from dashboard.inventory.listing import shell_line
 from dashboard.orphans.missing import missing_inventories
 
 

@@ -14,10 +14,20 @@ from typing import Any
 import pytest
 from prometheus_client.core import Metric
 
+from dashboard.core.canonical import written
 from dashboard.core.errors import RefusedError, StoreError
 from dashboard.exporter import own
-from dashboard.exporter.removal import removal_families
-from dashboard.orphans.removal import FAILED, OFF, ON, STANDBY, Lead, Removal, Round, described
+from dashboard.orphans.removal import (
+    FAILED,
+    OFF,
+    ON,
+    STANDBY,
+    Lead,
+    Removal,
+    Round,
+    described,
+    removal_families,
+)
 from dashboard.orphans.removal_story import read_stories, tell, untold
 from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome
 from dashboard.orphans.sweep.sweep_site import Options
@@ -313,9 +323,12 @@ def test_what_was_done_before_a_kill_is_told_to_the_chain_by_the_next(
     (entry,) = journal.entries()
     assert [act[0] for act in entry.body["acts"]] == ["moved"]
     (story,) = read_stories(Options((str(host.log_dir),)))
-    assert untold(story, entry.body) is None
+    told = journal.told_of_orphans(story.log, story.cluster_id, story.broker_id)
+    assert told is not None and written(told) == entry.body
+    assert untold(story, told) is None
     cut = replace(story, entries=story.entries[:1])
-    retold = untold(cut, entry.body)
-    assert retold is not None and retold["log_replaced"] is True and retold["to_seq"] == 1
-    assert (untold(story, {**entry.body, "hash": "0"}) or {})["from_seq"] == 1
+    retold = untold(cut, told)
+    assert retold is not None and retold.log_replaced and retold.to_seq == 1
+    another = untold(story, replace(told, hash="0"))
+    assert another is not None and another.from_seq == 1
     journal.close()

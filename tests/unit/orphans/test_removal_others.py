@@ -14,9 +14,16 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import JournalError, RefusedError
-from dashboard.exporter.removal import removal_families
 from dashboard.orphans import removal
-from dashboard.orphans.removal import FAILED, ON, Lead, Removal, confirmation, described
+from dashboard.orphans.removal import (
+    FAILED,
+    ON,
+    Lead,
+    Removal,
+    confirmation,
+    described,
+    removal_families,
+)
 from dashboard.orphans.sweep.sweep_report import DayLimit
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict

@@ -15,8 +15,7 @@ from dashboard.core.errors import LowwaterError
 from dashboard.orphans.sweep import sweep_check, sweep_quarantine
 from dashboard.orphans.sweep.sweep_places import quarantine_of
 from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.orphans.sweep.sweep_site import Options
-from dashboard.orphans.sweep.sweep_verify import verify
+from dashboard.orphans.sweep.sweep_site import Options, verify
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
 from tests.unit.orphans.sweep_host import STRAY, Host
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dashboard.core.canonical import written
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import (
     ConfigEntry,
@@ -47,7 +48,6 @@ class Streams(FakeCluster):
         self.commits_of: dict[str, dict[TopicPartition, int]] = {}
         self.plain: set[str] = set()  # groups that are no Streams applications
         self.down = False
-        self.closed = 0
         self.unreadable: set[str] = set()  # topics whose configs are refused
         self.starts: list[tuple[datetime, TopicPartition]] = []
         self.now: datetime | None = None
@@ -74,9 +74,6 @@ class Streams(FakeCluster):
     def log_start(self, topic: str, partition: int = 0) -> int:
         p = self.parts[TopicPartition(topic, partition)]
         return p.starts[p.leader_id or 1]
-
-    def close(self) -> None:
-        self.closed += 1
 
     def controller_time(self) -> datetime | None:
         return None
@@ -223,7 +220,8 @@ class ServiceRoom:
         return self.journal.runs()[::-1]
 
     def status(self, name: str = "streams") -> dict[str, Any]:
-        return self.journal.policy_statuses(self.live.id)[name][1]
+        found: dict[str, Any] = written(self.journal.policy_statuses(self.live.id)[name][1])
+        return found
 
     def told(self, event: str) -> list[dict[str, Any]]:
         return [e for e in self.events if e["event"] == event]

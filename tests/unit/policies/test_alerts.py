@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from dashboard.domain.model import Guard
 from dashboard.policies.service import alerts as webhook
 from dashboard.policies.service.alerts import Alerts, Told
 from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.purge.journal.journal_policies import Blocked, PolicyStatus
 from dashboard.purge.journal.journal_rows import Follower
 from dashboard.settings.alerts import AlertSettings
 from dashboard.settings.settings import Settings
@@ -57,9 +59,9 @@ def alerts(settings: Settings, journal: Journal) -> Alerts:
 
 
 def refuse(journal: Journal, state: str = "refused", guard: str = "share-group") -> None:
-    blocked = [{"topic": "t", "partition": 0, "guards": [{"name": guard}]}]
-    body = {"state": state, "reason": "guards", "blocked": blocked}
-    journal.write_policy_status(CLUSTER, "tidy", body, NOW)
+    blocked = (Blocked("t", 0, (Guard(guard, "why", "what lifts it"),)),)
+    status = PolicyStatus(state, "guards", None, None, 1, 1, blocked, ())
+    journal.write_policy_status(CLUSTER, "tidy", status, NOW)
 
 
 def sent_row(journal: Journal, **change: Any) -> str:

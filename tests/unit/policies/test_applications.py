@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.policies.service.applications import Job
+from dashboard.policies.service.purging import Job
 from tests.unit.policies.service_room import ServiceRoom
 
 TOPIC, OTHER = "billing-sum-repartition", "billing-join-repartition"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.policies.doctor import said
+from dashboard.policies.doctor import words
 from dashboard.policies.doctor.diagnosis import KINDS
 from dashboard.policies.doctor.repartition import diagnose
 from dashboard.settings.settings import Settings
@@ -98,7 +98,7 @@ def test_nothing_collected_lately_is_said(
     later = datetime(2026, 6, 1, tzinfo=UTC)
     monkeypatch.setattr("dashboard.cli.policies.policies.utc_now", lambda: later)
     assert main(["policies", "doctor"]) == 0
-    assert capsys.readouterr().out == said.NO_TOPIC + "\n"
+    assert capsys.readouterr().out == words.NO_TOPIC + "\n"
 
 
 def test_cards_show_problems_and_escape_names(store: ClusterStore) -> None:
@@ -112,7 +112,7 @@ def test_cards_show_problems_and_escape_names(store: ClusterStore) -> None:
 
 
 def test_cards_say_so_where_there_is_nothing(store: ClusterStore) -> None:
-    assert said.NO_TOPIC in policy_advice.cards_html([])
+    assert words.NO_TOPIC in policy_advice.cards_html([])
     (known,) = diagnose(store, None, Settings(), END)[:1]
     many = [known] * 30
     assert policy_advice.cards_html(many).count("<h3>") == (

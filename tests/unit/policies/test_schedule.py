@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dashboard.domain.model import TopicPartition
 from dashboard.policies.service.cycle import is_due, longest_waiting_first
-from dashboard.settings.policies.windows import is_open
+from dashboard.settings.policies.policy import is_open
 from tests.unit.policies.examples import NOON, policy, t
 
 SECOND = timedelta(seconds=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.policies.service.serving import Serving, serving
+from dashboard.policies.service.switching import Serving, serving
 from tests.unit.policies.service_room import ServiceRoom
 
 TOPIC = "billing-sum-repartition"

@@ -12,8 +12,7 @@ import pytest
 
 from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.policies.checking import check
-from dashboard.policies.service.applications import Job
-from dashboard.policies.service.purging import Site
+from dashboard.policies.service.purging import Job, Site
 from dashboard.policies.simulate import simulate
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import declaration

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from dashboard.core.errors import BrokerError
 from dashboard.domain.model import (
@@ -55,7 +55,8 @@ class FakeCluster:
     A request truncates the leader, and with code 0 its followers too; `on_send` runs before it,
     `on_connect` while its connection is made, before it is asked whether it may leave.
     `commit_answers` are taken one per OffsetCommit: an error's name, None, `lost`, `lost-before`
-    or `unreachable`; a group with members refuses whatever they say.
+    or `unreachable`; a group with members refuses whatever they say. `others` are groups and their
+    offsets beside those of `offsets_of`. It is opened and closed as the live one is.
     """
 
     def __init__(self, partitions: int = 1) -> None:
@@ -69,7 +70,9 @@ class FakeCluster:
         self.broker_says: dict[int, str] = {}  # another id, or an error, of one broker alone
         self.newer_views: dict[int, tuple[int | None, int]] = {}  # broker -> leader, its epoch
         self.offsets_of: dict[str, dict[int, int]] = {"a": dict.fromkeys(range(partitions), 60)}
+        self.others: tuple[tuple[Group, ...], tuple[GroupOffset, ...]] = ((), ())
         self.incomplete: tuple[str, ...] = ()
+        self.closed = 0
         self.hidden: set[str] = set()  # groups whose coordinator hides the topic
         self.alive = {1, 2, 3}
         self.alive_to_others: set[int] = set()  # what the broker that tells metadata does not know
@@ -82,6 +85,15 @@ class FakeCluster:
         self.controller_at: datetime | None = None
         self.commit_answers: list[str | None] = []
         self.commits: list[tuple[str, dict[TopicPartition, int]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.closed += 1
 
     def principal(self) -> str | None:
         return "User:ann"
@@ -217,7 +229,8 @@ class FakeCluster:
             for g in sorted(self.offsets_of)
         )
         hidden = (HIDDEN,) if self.hidden and TOPIC in topics else ()
-        return GroupListing(groups, offsets, (*self.incomplete, *hidden))
+        more, their = self.others
+        return GroupListing((*groups, *more), (*offsets, *their), (*self.incomplete, *hidden))
 
     def commit_offsets(
         self,

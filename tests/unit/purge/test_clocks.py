@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import ClusterError
-from dashboard.history import clocks
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target
+from dashboard.store import clocks
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster

@@ -11,8 +11,8 @@ from dashboard.domain.model import TopicPartition
 from dashboard.purge.forecast import reading as forecast_reading
 from dashboard.purge.forecast import text as forecast_text
 from dashboard.purge.forecast.forecast import Forecast, judge
-from dashboard.purge.forecast.holdups import holdups
 from dashboard.purge.forecast.reading import Reading
+from dashboard.purge.forecast.stalls import holdups
 from dashboard.settings.settings import PurgeSettings
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.forecasts import EVEN, KEY, Answering, offsets, reading, state

@@ -15,11 +15,17 @@ import pytest
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError
-from dashboard.domain.model import TopicPartition
+from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal import journal_policies
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import PolicyClaim, Use
+from dashboard.purge.journal.journal_policies import (
+    Blocked,
+    PolicyClaim,
+    PolicyError,
+    PolicyStatus,
+    Use,
+)
 from dashboard.purge.journal.journal_rows import Options
 from dashboard.purge.plan.lifting import Override, Waiver
 from dashboard.purge.plan.plan import Estimate, Plan
@@ -324,9 +330,15 @@ def test_the_hours_use_is_found_by_index_however_many_runs_there_were(journal: J
 
 
 def test_a_status_is_replaced_and_no_link_of_the_chain(journal: Journal) -> None:
-    journal.write_policy_status(CLUSTER, "tidy", {"state": "off"}, NOW)
-    journal.write_policy_status(CLUSTER, "tidy", {"state": "ran"}, NOW + TTL)
-    assert journal.policy_statuses(CLUSTER) == {"tidy": (NOW + TTL, {"state": "ran"})}
+    blocked = (Blocked("t", 3, (Guard("share-group", "g shares it", "stop g"),)),)
+    off = PolicyStatus("off", "switched off", None, None, 1, 4, (), ())
+    ran = PolicyStatus(
+        "ran", "3 partitions", NOW + 2 * TTL, "20260301T120000-ab", 1, 4, blocked,
+        (PolicyError(None, "READ_ONLY", "purges are switched off"),),
+    )  # fmt: skip
+    journal.write_policy_status(CLUSTER, "tidy", off, NOW)
+    journal.write_policy_status(CLUSTER, "tidy", ran, NOW + TTL)
+    assert journal.policy_statuses(CLUSTER) == {"tidy": (NOW + TTL, ran)}
     assert journal.newest_entry() == 0
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.evidence.lag_time import leader_ends, seconds_behind
+from dashboard.purge.forecast.reading import leader_ends, seconds_behind
 from tests.support import sample_store
 from tests.unit.purge.facts_of import NOW
 

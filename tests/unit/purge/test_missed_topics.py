@@ -4,14 +4,13 @@ a topic was made holds it, however long that is ago.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from dashboard.domain.model import Group, GroupListing, GroupOffset
+from dashboard.domain.model import Group, GroupOffset
 from dashboard.history import log_ends
 from dashboard.history.seen_topics import ids_of
 from dashboard.purge.evidence.standards import standards
@@ -30,22 +29,13 @@ from tests.unit.purge.test_memory_age import SETTINGS
 OLD = "elsewhere"
 
 
-@dataclass
-class Live(FakeCluster):
+def live(members: int = 0) -> FakeCluster:
     """Group `etl` has committed on another topic alone; `reader` has read 60 of this one."""
-
-    members_now: int = 0
-
-    def __post_init__(self) -> None:
-        super().__init__(1)
-        self.offsets_of = {"reader": {0: 60}}
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
-        found = super().groups(topics, with_offsets=with_offsets)
-        count = self.members_now
-        etl = Group("etl", "classic", "Stable" if count else "Empty", count, subscribed=(OLD,))
-        offset = GroupOffset("etl", OLD, 0, 5)
-        return replace(found, groups=(*found.groups, etl), offsets=(*found.offsets, offset))
+    made = FakeCluster(1)
+    made.offsets_of = {"reader": {0: 60}}
+    etl = Group("etl", "classic", "Stable" if members else "Empty", members, subscribed=(OLD,))
+    made.others = ((etl,), (GroupOffset("etl", OLD, 0, 5),))
+    return made
 
 
 @pytest.fixture
@@ -100,15 +90,15 @@ def down_for_half_an_hour(store: ClusterStore) -> None:
 
 def test_who_was_down_since_a_topic_was_made_holds_it(store: ClusterStore) -> None:
     down_for_half_an_hour(store)
-    plan = plan_of(Live(), store)
+    plan = plan_of(live(), store)
     (guard,) = plan.partitions[0].guards
     assert guard.name == "no-committed-offset"
     assert "Group etl may subscribe by a pattern" in guard.reason
     assert "made just now, or since it had members last" in guard.reason
-    assert held(Live(members_now=1), store) == ["etl"], "it has come up just now"
+    assert held(live(members=1), store) == ["etl"], "it has come up just now"
     edited = replace(plan, partitions=(replace(plan.partitions[0], guards=()),))
     rows = [PartitionRow(TOPIC, 0, 60, "pending")]
-    found = recheck(Live(), edited, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    found = recheck(live(), edited, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
     assert [why.name for why in found.refused.values()] == ["no-committed-offset"]
 
 
@@ -117,7 +107,7 @@ def test_who_was_up_long_enough_since_does_not(store: ClusterStore) -> None:
     snapshot(store, 25, 0, there=True)
     snapshot(store, 12, 1, there=True)
     snapshot(store, 1, 0, there=True)
-    assert held(Live(), store) == []
+    assert held(live(), store) == []
 
 
 def test_who_went_down_before_it_looked_again_holds_it(store: ClusterStore) -> None:
@@ -127,7 +117,7 @@ def test_who_went_down_before_it_looked_again_holds_it(store: ClusterStore) -> N
         snapshot(store, minutes_ago, 1, there=True)
     for minutes_ago in (49, 11, 1):
         snapshot(store, minutes_ago, 0, there=True)
-    assert held(Live(), store) == ["etl"]
+    assert held(live(), store) == ["etl"]
 
 
 def test_who_crashes_as_often_as_it_is_started_has_read_nothing(store: ClusterStore) -> None:
@@ -135,7 +125,7 @@ def test_who_crashes_as_often_as_it_is_started_has_read_nothing(store: ClusterSt
     snapshot(store, 59, 0, there=True)
     snapshot(store, 20, 1, there=True, state="PreparingRebalance")
     snapshot(store, 1, 0, there=True)
-    assert held(Live(), store) == ["etl"]
+    assert held(live(), store) == ["etl"]
 
 
 def test_who_came_with_the_topic_and_is_down_since_holds_it(store: ClusterStore) -> None:
@@ -143,7 +133,7 @@ def test_who_came_with_the_topic_and_is_down_since_holds_it(store: ClusterStore)
     snapshot(store, 180, None, there=False)
     for minutes_ago in (120, 60):
         snapshot(store, minutes_ago, 0, there=True)
-    assert held(Live(), store) == ["etl"]
+    assert held(live(), store) == ["etl"]
 
 
 def test_not_every_snapshot_is_read_for_its_topics(
@@ -159,7 +149,7 @@ def test_not_every_snapshot_is_read_for_its_topics(
         "ids_of",
         lambda cluster, name, ids: read.append(name) or ids_of(cluster, name, ids),
     )
-    assert held(Live(), store) == ["etl"]
+    assert held(live(), store) == ["etl"]
     assert len(read) < 12
 
 
@@ -168,25 +158,25 @@ def test_nor_who_came_after_the_topic(store: ClusterStore) -> None:
     snapshot(store, 31, None, there=False)
     snapshot(store, 25, None, there=True)
     snapshot(store, 12, 0, there=True)
-    assert held(Live(), store) == []
+    assert held(live(), store) == []
 
 
 def test_a_list_that_may_lack_groups_does_not_tell_who_came_later(store: ClusterStore) -> None:
     snapshot(store, 60, 1, there=False)
     snapshot(store, 31, None, there=False, incomplete=True)
     snapshot(store, 25, 0, there=True)
-    assert held(Live(), store) == ["etl"]
+    assert held(live(), store) == ["etl"]
 
 
 def test_nor_does_anybody_hold_what_the_oldest_snapshot_shows(store: ClusterStore) -> None:
     for minutes_ago in (60, 25, 11):
         snapshot(store, minutes_ago, 0, there=True)
-    assert held(Live(), store) == []
+    assert held(live(), store) == []
 
 
 def test_where_nobody_subscribes_by_a_pattern_nobody_holds_it(store: ClusterStore) -> None:
     down_for_half_an_hour(store)
     none = replace(SETTINGS, purge=replace(SETTINGS.purge, pattern_refresh=timedelta(0)))
     request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
-    plan = read_live(Live(), none, store, request, now=NOW).plan([])
+    plan = read_live(live(), none, store, request, now=NOW).plan([])
     assert plan.partitions[0].guards == ()

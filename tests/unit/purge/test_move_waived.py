@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.cli.purge import moves_text
+from dashboard.cli.purge import preview
 from dashboard.core.errors import BrokerError, ClusterError, JournalError
 from dashboard.purge.execute import carrying, unsent
 from dashboard.purge.journal.journal import Journal
@@ -131,7 +131,7 @@ def test_a_group_that_changed_since_the_plan_is_left_alone(
     assert room.live.commits == []
     assert room.live.offsets_of["dead"].get(0) == offset
     there = "1 there already" if state == "moved" else "1 refused"
-    assert there in "".join(moves_text.made(view.moves))
+    assert there in "".join(preview.made_moves(view.moves))
     stood = "0 of 1 offset moved to the target, 1 stood there or further before"
     assert (stood in run_view.moves_html(view.moves)) == (state == "moved")
 

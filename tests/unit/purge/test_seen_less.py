@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.domain.model import Group, GroupOffset, TopicPartition
 from dashboard.purge.evidence import memory
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import PlannedPartition
@@ -60,27 +60,18 @@ def write(store: ClusterStore, minutes: int, seen: Moment) -> None:
     writer.commit(0.1, {**NOTHING_HIDDEN, "clock_ahead_seconds": 0.0})
 
 
-class Live(FakeCluster):
+def live(now: Moment) -> FakeCluster:
     """The cluster as it is now; group `h` has read 95 of both partitions."""
-
-    def __init__(self, now: Moment) -> None:
-        super().__init__(2)
-        self.now, self.topic_id = now, now.ids[TOPIC]
-        self.offsets_of = {"h": {0: 95, 1: 95}}
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
-        found = super().groups(topics, with_offsets=with_offsets)
-        own = [GroupOffset(*key, offset) for key, offset in self.now.offsets.items()]
-        return replace(
-            found,
-            groups=(*found.groups, *self.now.groups.values()),
-            offsets=(*found.offsets, *own),
-        )
+    made = FakeCluster(2)
+    made.topic_id, made.offsets_of = now.ids[TOPIC], {"h": {0: 95, 1: 95}}
+    own = tuple(GroupOffset(*key, offset) for key, offset in now.offsets.items())
+    made.others = (tuple(now.groups.values()), own)
+    return made
 
 
 def planned(store: ClusterStore, now: Moment) -> tuple[PlannedPartition, ...]:
     asked = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
-    return read_live(Live(now), SETTINGS, store, asked, now=NOW).plan([]).partitions
+    return read_live(live(now), SETTINGS, store, asked, now=NOW).plan([]).partitions
 
 
 def freed(store: ClusterStore, now: Moment) -> list[int]:

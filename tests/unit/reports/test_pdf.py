@@ -10,7 +10,7 @@ import pytest
 from pypdf import PdfReader
 
 from dashboard.core.errors import ReportError
-from dashboard.reports import pdf as pdfs
+from dashboard.reports import page as pdfs
 from dashboard.reports.storage import storage_report
 from tests.support import sample_store
 from tests.support.odd_store import ODD

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.policies.service.serving import Serving
+from dashboard.policies.service.switching import Serving
 from dashboard.purge.journal.journal_policies import Lease, Use
 from dashboard.settings.policies.section import policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
@@ -56,7 +56,7 @@ def test_every_part_of_a_definition_is_said(text: str, what: str, how: str) -> N
 
 
 def test_the_page_shows_whom_it_waives_as_text() -> None:
-    view = PolicyView(policy('waive = {"<b>old" = "no <pod>"}'), "on", None, None, {}, ())
+    view = PolicyView(policy('waive = {"<b>old" = "no <pod>"}'), "on", None, None, None, ())
     said = policy_table.definition_html(view)
     assert "<dt>Waives &lt;b&gt;old</dt>" in said
     assert "while no coordinator lists it: no &lt;pod&gt;" in said
@@ -140,7 +140,7 @@ def test_both_backlogs_are_lines_that_differ_in_more_than_colour(dark: bool) -> 
 
 
 def test_the_page_says_whose_moment_its_settings_are() -> None:
-    view = PolicyView(policy(), "on", None, None, {}, ())
+    view = PolicyView(policy(), "on", None, None, None, ())
     assert "as the settings said at the last click here" in policy_table.definition_html(view)
     assert "from the next click" in policy_advice.next_step(Path("/etc/lowwater.toml"))
     nowhere_yet = policy_advice.next_step(None)
@@ -149,7 +149,7 @@ def test_the_page_says_whose_moment_its_settings_are() -> None:
 
 
 def test_what_the_hour_used_is_told_as_the_most_and_what_is_unknown() -> None:
-    view = PolicyView(policy('most_bytes_per_hour = "1KiB"'), "on", None, None, {}, ())
+    view = PolicyView(policy('most_bytes_per_hour = "1KiB"'), "on", None, None, None, ())
     said = policy_table.now_html(view, LEADS, Use(3, 512, 1), NOON)
     assert "3 partitions started, at most " in said and "1 partition not measured" in said
     assert "not measured" not in policy_table.now_html(view, LEADS, Use(3, 512), NOON)

@@ -1,1 +1,0 @@
-"""Findings that propose something: idle topics, a retention that fits."""
