@@ -171,8 +171,10 @@ def test_the_run_shows_states_receipt_and_controls(
     confirmation(app)(SENTENCE)
     app.button(key="queue-run").click().run()
     run_id = journal.runs()[0].run_id
+    assert app.button(key="run-resume").disabled
     app.button(key="run-pause").click().run()
     assert journal.wish(run_id) == "pause"
+    assert app.button(key="run-pause").disabled and not app.button(key="run-resume").disabled
 
     (row,) = journal.partitions(run_id)
     now = utc_now()

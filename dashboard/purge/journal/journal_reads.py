@@ -321,6 +321,13 @@ class JournalReads:
         rows = self.file.rows(READ_ONLY)
         return bool(rows and rows[0]["value"])
 
+    def stopped(self) -> tuple[str, str] | None:
+        """Who stopped every purge by the journal's switch, and when (as stored: which stop it is);
+        None: it stops nothing.
+        """
+        rows = self.file.rows("SELECT who, at FROM switches WHERE name='read_only' AND value<>0")
+        return (str(rows[0]["who"]), str(rows[0]["at"])) if rows else None
+
     def stale(self, older_than: timedelta, now: datetime) -> list[RunRow]:
         """Open runs, and closed ones still to be watched, whose worker gives no sign of life.
 
