@@ -197,12 +197,12 @@ def _low_watermark(leader_start: int, seen: Seen) -> int | None:
 
 
 def unproved_canary(rows: Iterable[PartitionRow], mode: str) -> PartitionRow | None:
-    """The canary while it keeps the rest back: the only row ever sent, and not as it should be.
+    """The canary while it keeps the rest back: the only row ever tried, and not as it should be.
 
-    None: nothing was sent yet, the canary is good, or more than it was sent since. It is told from
-    what the journal keeps, so that a worker's death changes nothing.
+    None: nothing was tried yet, the canary is good, or more than it was tried since. It is told
+    from what the journal keeps, so that a worker's death changes nothing.
     """
-    sent = [row for row in rows if row.was_sent]
+    sent = [row for row in rows if row.was_tried]
     return sent[0] if len(sent) == 1 and sent[0].state not in good(mode) else None
 
 
