@@ -221,6 +221,8 @@ def _queue(draft: Draft, mode: str, who: str) -> None:
         _leave_for("request", told.request_id)
     except LowwaterError as error:
         st.session_state["queue-error"] = error
+        if (queued := open_journal().queued_as(draft.token)) is not None:  # but no worker started
+            _leave_for("run", queued)
     else:
         _leave_for("run", run_id)
 
