@@ -180,7 +180,7 @@ def advance(
     moved = [row for row in there if row.state != "not_done"]  # by this run, or there already
     arrived = all(map(all_arrived, moved)) and not any(map(doubtful, there))
     rested = all(row.state in _AT_REST for row in moved)
-    arrived_at = (receipt.arrived_at or now) if arrived else None
+    arrived_at = (receipt.arrived_at or (now if all_read else None)) if arrived else None
     rested_at = (receipt.rested_at or now) if rested else None
     since = arrived_at or (rested_at if last else None)
     final = since is not None and now >= since + settle and (all_read or last)

@@ -134,6 +134,29 @@ def test_a_dead_replica_is_watched_for_to_the_end_and_then_named(room: Room) -> 
     assert after.to_json()["receipt"]["calibration"] == []
 
 
+@pytest.mark.parametrize("error", ["TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"])
+def test_a_dead_replica_stays_named_when_the_topic_cannot_be_read_any_more(
+    room: Room, error: str
+) -> None:
+    """It keeps the records, whether or not we may still see the topic."""
+    view = room.carry_out()
+    room.live.parts[KEY].starts[3] = 0
+    room.live.alive = {1, 2}
+    watching = room.watching(view)
+    for _ in range(3):
+        watching.step()
+        room.clock.sleep(60)
+    room.live.topic_error = error
+    while watching.step() is not None:
+        room.clock.sleep(60)
+    after = room.journal.run(view.run.run_id)
+    assert after.partitions[0].to_json()["dead_replicas"] == [3]
+    assert row(after) == ("done", None)
+    receipt = after.to_json()["receipt"]
+    assert receipt["arrived_at"] is None
+    assert "broker 3 have not arrived" in receipt["gap"]
+
+
 def test_watching_ends_when_the_cluster_is_gone_and_may_be_taken_up_again(room: Room) -> None:
     view = room.carry_out()
     topics = room.live.topics

@@ -223,8 +223,11 @@ def test_the_share_of_failed_partitions_decides(
         ({"state": "leader_done"}, "leader-only", ""),
         ({"state": "reverted", "error": "RECORDS_CAME_BACK"}, "wait-all", "RECORDS_CAME_BACK"),
         ({**UNSENT, "state": "not_done", "error": "unread-by-group"}, "wait-all", None),
-        ({**UNSENT, "state": "not_done", "answer_error_code": 35, "error": "E35"}, "leader-only",
-         "E35"),
+        (
+            {**UNSENT, "state": "not_done", "answer_error_code": 35, "error": "E35"},
+            "leader-only",
+            "E35",
+        ),
     ],
 )
 def test_what_counts_as_failed(change: dict[str, Any], mode: str, found: str | None) -> None:
