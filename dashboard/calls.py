@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from dashboard.cli import context, output
 from dashboard.cli.purge.run import follow
 from dashboard.core.clock import utc_now
+from dashboard.core.errors import JournalError
 from dashboard.people import people
 from dashboard.settings.settings import Settings, load, read_client_config
 from dashboard.store.connections import NOTHING_STORED
 
 if TYPE_CHECKING:
+    from dashboard.purge.journal.journal import Journal
     from dashboard.purge.journal.journal_rows import PartitionRow, RunView
     from dashboard.purge.plan.plan import Plan, PlannedPartition
 
@@ -125,18 +127,31 @@ def _carried_out(
     from dashboard.purge.jobs.queue import enqueue
 
     with context.open_journal(settings) as journal:
-        run_id = enqueue(
-            settings, journal, plan, mode=_mode(leader_only),
-            confirm=plan.confirmation, sha256=plan.sha256, who=context.actor(settings),
-            token=secrets.token_hex(16), timeout=timeout,
-            connection={
-                "bootstrap_servers": bootstrap_servers,
-                "client_config": str(Path(client_config).resolve()) if client_config else None,
-                NOTHING_STORED: "true",
-            },
-        )  # fmt: skip
+        token, run_id = secrets.token_hex(16), None
         try:
+            run_id = enqueue(
+                settings, journal, plan, mode=_mode(leader_only),
+                confirm=plan.confirmation, sha256=plan.sha256, who=context.actor(settings),
+                token=token, timeout=timeout,
+                connection={
+                    "bootstrap_servers": bootstrap_servers,
+                    "client_config": str(Path(client_config).resolve()) if client_config else None,
+                    NOTHING_STORED: "true",
+                },
+            )  # fmt: skip
             return follow(settings, journal, run_id, progress)
         except BaseException as error:  # what was queued goes on, whoever stopped waiting for it
-            error.add_note(f"run {run_id} goes on; see: lowwater run {run_id} --wait")
+            if (note := _goes_on(journal, run_id, token)) is not None:
+                error.add_note(note)
             raise
+
+
+def _goes_on(journal: Journal, run_id: str | None, token: str) -> str | None:
+    """What to know of the run; None where none was queued. It may be, before its id was told: its
+    worker could not be started, or an interrupt came in between.
+    """
+    try:
+        run_id = run_id or journal.queued_as(token)
+    except JournalError as error:
+        return f"whether a run was queued cannot be told ({error.message}); see: lowwater runs"
+    return f"run {run_id} goes on; see: lowwater run {run_id} --wait" if run_id else None

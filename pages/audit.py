@@ -82,31 +82,46 @@ def chain_html(verdict: Verification) -> str:
 
 
 def show_switch(journal: Journal) -> None:
-    """Stop every purge at once, or allow them again."""
-    stopped = journal.read_only()
+    """Stop every purge at once, or allow them again: two buttons, so that a click on one that was
+    drawn a moment ago, or a second one in its place, never means the other.
+    """
+    stopped = journal.stopped()
     if (reason := read_only.why(context.settings())) is not None:
         st.caption(markup.plain(f"⏸ Every purge is switched off: {reason}."))
         return
     if not access.may("approver"):
         st.caption("⏸ Every purge is switched off." if stopped else "Approvers may stop it all.")
         return
-    label = "Allow purges again" if stopped else "Stop every purge"
     st.button(
-        label,
-        key="read-only-switch",
+        "Stop every purge",
+        key="stop-every-purge",
         width="stretch",
+        disabled=stopped is not None,
         help="Queued and running purges stop before their next request. Sweeps on brokers' hosts "
-        "read that host's settings: write read_only = true there."
-        if not stopped
-        else "New purges can be queued again.",
+        "read that host's settings: write read_only = true there.",
         on_click=_switch,
-        args=(not stopped,),
+        args=(True,),
     )
     if stopped:
-        st.caption("⏸ Every purge is switched off.")
+        _show_allowing(*stopped)
     error = st.session_state.pop("switch-error", None)
     if isinstance(error, LowwaterError):
         states.show_error(error)
+
+
+def _show_allowing(who: str, at: str) -> None:
+    """Below the button that stopped them: a tick that belongs to this one stop, then the button."""
+    st.caption(f"⏸ Every purge is switched off, by {markup.plain(who)} at {markup.plain(at)}.")
+    sure = st.checkbox("What it was stopped for is over", key=_sure(at))
+    st.button(
+        "Allow purges again",
+        key="allow-purges-again",
+        width="stretch",
+        disabled=not sure,
+        help="New purges can be queued again.",
+        on_click=_switch,
+        args=(False,),
+    )
 
 
 def show_exports(journal: Journal) -> None:
@@ -216,9 +231,19 @@ def _one(place: DeltaGenerator, label: str, options: set[str], key: str) -> str 
     return str(found) if found else None
 
 
+def _sure(stopped_at: str) -> str:
+    """The key of the tick that allows purges again after this stop, and after no other one."""
+    return f"stop-is-over-{stopped_at}"
+
+
 def _switch(stop: bool) -> None:
+    """The callback: it allows only where the newest stop is the one that was ticked as over."""
+    journal = open_journal()
+    stopped = journal.stopped()
+    if not stop and (stopped is None or not st.session_state.get(_sure(stopped[1]))):
+        return
     try:
-        queue.switch_read_only(context.settings(), open_journal(), stop, access.actor())
+        queue.switch_read_only(context.settings(), journal, stop, access.actor())
     except LowwaterError as error:
         st.session_state["switch-error"] = error
 

@@ -159,16 +159,15 @@ def show_controls(view: RunView) -> None:
     paused = run.state == "paused" or run.wish == "pause"
     final = run.wish == "cancel"
     with st.container(horizontal=True, vertical_alignment="center"):
-        if paused:
-            st.button(
-                "Resume", key="run-resume", disabled=final, on_click=_ask,
-                args=("resume", run.run_id),
-            )  # fmt: skip
-        else:
-            st.button(
-                "Pause", key="run-pause", disabled=final, on_click=_ask,
-                args=("pause", run.run_id),
-            )  # fmt: skip
+        # Both, always: neither ever stands where the other one was clicked.
+        st.button(
+            "Pause", key="run-pause", disabled=final or paused, on_click=_ask,
+            args=("pause", run.run_id),
+        )  # fmt: skip
+        st.button(
+            "Resume", key="run-resume", disabled=final or not paused, on_click=_ask,
+            args=("resume", run.run_id),
+        )  # fmt: skip
         with st.container(key="danger-cancel", width="content"):
             st.button(
                 "Cancel what is not sent yet",

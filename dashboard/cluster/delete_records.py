@@ -70,7 +70,7 @@ def delete_records(
     found = {} if answer is None else _by_partition(answer)
     absent = UNSUPPORTED_VERSION if answer is None else _NO_ANSWER
     results = tuple(found.get(key) or _failed(key, absent) for key in sorted(targets))
-    return DeleteRecordsResult(leader_id, sent_version[-1], results)
+    return DeleteRecordsResult(leader_id, sent_version[-1], results, sent=answer is not None)
 
 
 def _refuse_negative(targets: Mapping[TopicPartition, int]) -> None:

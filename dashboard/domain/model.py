@@ -314,11 +314,12 @@ class DeleteRecordsPartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsResult:
-    """The answer of one leader to one DeleteRecords request."""
+    """The answer of one leader to one DeleteRecords request; not `sent`: it speaks none such."""
 
     leader_id: int
     api_version: int
     partition_results: tuple[DeleteRecordsPartitionResult, ...]
+    sent: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def test_a_run_whose_leaders_all_refuse_stops_and_leaves_the_rest_unsent(
     errors = [row.error for row in view.partitions]
     assert set(errors) == {"UNSUPPORTED_VERSION", "STOPPED_ERROR_RATE"}
     assert errors.count("UNSUPPORTED_VERSION") >= 20
-    assert (view.run.state, view.exit_code) == ("partial", 2)
+    assert (view.run.state, view.exit_code) == ("refused", 3)
     assert view.run.error is not None
     assert view.run.error["code"] == "STOPPED_ERROR_RATE"
     assert "UNSUPPORTED_VERSION" in view.run.error["message"]

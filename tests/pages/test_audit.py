@@ -59,12 +59,50 @@ def test_a_changed_entry_is_found(open_page: Open, tmp_path: Path) -> None:
 
 def test_the_switch_stops_every_purge(open_page: Open, tmp_path: Path) -> None:
     app = open_page("audit")
-    app.button(key="read-only-switch").click().run()
+    app.button(key="stop-every-purge").click().run()
     journal = Journal(tmp_path / "state" / "journal.sqlite")
 
     assert journal.read_only()
-    assert "Every purge is switched off." in said(app)
+    assert "Every purge is switched off, by ada at 20" in said(app)
+    assert app.button(key="stop-every-purge").disabled
     journal.close()
+
+
+def test_who_stops_every_purge_twice_allows_none(open_page: Open, journal: Journal) -> None:
+    """A second click of a double click, or of an approver whose page was drawn before."""
+    app = open_page("audit")
+    stop = app.button(key="stop-every-purge")
+    stop.click().run()
+    stop.click().run()
+    assert journal.read_only()
+
+    journal.set_read_only(False, "ada", utc_now())
+    app.run()
+    stop = app.button(key="stop-every-purge")
+    journal.set_read_only(True, "ann", utc_now())
+    app.run()
+    stop.click().run()
+    assert journal.read_only()
+
+
+def test_purges_are_allowed_again_by_a_tick_that_belongs_to_one_stop(
+    open_page: Open, journal: Journal
+) -> None:
+    app = open_page("audit")
+    app.button(key="stop-every-purge").click().run()
+    assert app.button(key="allow-purges-again").disabled
+
+    app.checkbox[0].check().run()
+    journal.set_read_only(False, "ann", utc_now())
+    journal.set_read_only(True, "ann", utc_now())
+    app.button(key="allow-purges-again").click().run()
+    assert journal.read_only()
+    assert not app.checkbox[0].value
+
+    app.checkbox[0].check().run()
+    app.button(key="allow-purges-again").click().run()
+    assert not journal.read_only()
+    assert "allow-purges-again" not in {button.key for button in app.button}
 
 
 def test_a_run_shows_who_from_where_by_which_plan_and_what_was_typed(
@@ -121,7 +159,7 @@ def test_without_a_snapshot_the_journal_is_shown_and_its_switch_works(
     assert ("NO_SNAPSHOT" if store == "without snapshots" else "STORE_") in said(app)
     assert "chain verified to entry <b>2</b>" in said(app)
     assert list(app.dataframe[0].value["Who"]) == ["grace", "ada"]
-    app.button(key="read-only-switch").click().run()
+    app.button(key="stop-every-purge").click().run()
     assert "Every purge is switched off" in said(app)
 
 

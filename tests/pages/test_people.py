@@ -151,13 +151,13 @@ def test_a_viewer_stops_no_run_and_moves_no_switch(
     assert "Stop every purge" not in labels(open_page("audit"))
     sign(APPROVER)
     app = open_page("audit")
-    switch = app.button(key="read-only-switch")
+    switch = app.button(key="stop-every-purge")
     sign(OPERATOR)
     switch.click().run()
     assert not journal.read_only()
     sign(APPROVER)
     app = open_page("audit")
-    app.button(key="read-only-switch").click().run()
+    app.button(key="stop-every-purge").click().run()
     assert journal.read_only()
     assert journal.entries()[-1].body["who"] == APPROVER
 
@@ -364,7 +364,7 @@ def test_a_section_in_a_file_that_was_not_there_when_the_server_began_counts(
     (tmp_path / "lowwater" / "lowwater.toml").write_text(
         '[people]\nviewers = ["ada"]\napprovers = ["ann"]\n'
     )
-    app.button(key="read-only-switch").click().run()
+    app.button(key="stop-every-purge").click().run()
     assert not journal.read_only()
     assert "Stop every purge" not in labels(app)
     assert "ada (viewer)" in said(app)

@@ -171,8 +171,10 @@ def test_the_run_shows_states_receipt_and_controls(
     confirmation(app)(SENTENCE)
     app.button(key="queue-run").click().run()
     run_id = journal.runs()[0].run_id
+    assert app.button(key="run-resume").disabled
     app.button(key="run-pause").click().run()
     assert journal.wish(run_id) == "pause"
+    assert app.button(key="run-pause").disabled and not app.button(key="run-resume").disabled
 
     (row,) = journal.partitions(run_id)
     now = utc_now()
@@ -220,6 +222,19 @@ def test_a_run_of_which_nothing_was_done_has_failed_and_says_what_next(
     assert "✖ failed" in listed and "nothing was purged" in listed and "freed 0 B" not in listed
     app.button(key="plan-again").click().run()
     assert app.query_params["topics"] == "orders"
+
+
+def test_a_run_whose_leaders_do_not_speak_its_mode_says_which_one_they_do(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    (row,) = journal.partitions(run_id)
+    refused = replace(row, state="not_done", error="UNSUPPORTED_VERSION", answer_error_code=35)
+    journal.record(run_id, "answer", [refused], utc_now())
+    journal.set_run(run_id, "refused", utc_now())
+    text = said(open_page("purge", run=run_id))
+    assert "⊘ refused" in text and "Nothing was purged" in text
+    assert "choose “Leader only, verified”" in text
 
 
 def test_without_a_record_below_the_targets_there_is_no_red_button(

@@ -10,9 +10,10 @@ from dashboard.core.errors import ClusterError
 from dashboard.purge.forecast import forecast as forecasts
 from dashboard.purge.forecast.forecast import Forecast, judge
 from dashboard.purge.forecast.reading import Reading
+from dashboard.purge.journal.journal import Journal
 from dashboard.settings.settings import PurgeSettings
 from tests.pages.conftest import Open, read, said
-from tests.pages.purges import Requests
+from tests.pages.purges import SENTENCE, Requests, confirmation
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.forecasts import EVEN, KEY, reading, state
 
@@ -101,3 +102,46 @@ def test_without_a_forecast_the_modes_can_still_be_chosen(
 
     assert "How long it would take is not known: no broker of h:1 answered" in said(app)
     assert len(captions(app)) == 3
+
+
+@pytest.mark.parametrize(
+    ("shown", "then"),
+    [("leader-only-verified", "wait-all"), ("wait-all", "leader-only-verified")],
+)
+def test_a_click_never_sends_another_mode_than_the_one_that_is_chosen(
+    open_page: Open, requests: Requests, journal: Journal, shown: str, then: str
+) -> None:
+    """Streamlit makes one run of a choice and a click that come while the page is busy."""
+    app = open_page("purge", topics="orders")
+    app.radio(key="plan-mode").set_value(shown).run()
+    confirmation(app)(SENTENCE)
+    app.radio(key="plan-mode").set_value(then)
+    app.button(key="queue-run").click().run()
+    assert journal.runs() == []
+    assert "(CHOICE_CHANGED)" in said(app) and "nothing was queued" in said(app)
+
+    app.button(key="queue-run").click().run()
+    assert [run.mode for run in journal.runs()] == [then]
+
+
+def test_a_click_sends_no_plan_that_was_made_anew_meanwhile(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+    app.button(key="refine").click()
+    app.button(key="queue-run").click().run()
+    assert len(requests) == 2
+    assert journal.runs() == []
+    assert "was made anew while the page was busy" in said(app)
+
+
+def test_a_sentence_that_was_changed_before_the_click_queues_nothing(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+    next(f for f in app.text_input if f.label == "Confirmation").set_value("no")
+    app.button(key="queue-run").click().run()
+    assert journal.runs() == []
+    assert "CONFIRMATION_MISMATCH" in said(app)

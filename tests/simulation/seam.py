@@ -207,4 +207,5 @@ def _all(leader_id: int, targets: Mapping[TopicPartition, int], code: int) -> De
         tuple(
             DeleteRecordsPartitionResult(*k, -1, -1, code, NAMES[code]) for k in sorted(targets)
         ),
+        sent=False,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge.run import DETACHED, follow, show, told_if_queued
+from dashboard.cli.purge.run import follow, show, told_if_queued
 from dashboard.core.clock import parse_duration
 from dashboard.core.errors import ApprovalRequired, RefusedError, UsageError
 from dashboard.settings.settings import Settings
@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
 def _apply(args: argparse.Namespace, settings: Settings, plan: Plan, worker: ReadyWorker) -> int:
     with context.open_journal(settings) as journal:
         token = secrets.token_hex(16)
-        with told_if_queued(journal, token, as_json=args.json):
+
+        def carried_out() -> int:
             try:
                 run_id = _enqueue(args, settings, journal, plan, worker=worker, token=token)
             except RefusedError as error:
@@ -79,7 +80,8 @@ def _apply(args: argparse.Namespace, settings: Settings, plan: Plan, worker: Rea
             output.progress(f"run {run_id}: queued")
             view = follow(settings, journal, run_id, output.progress)
             return show(view, as_json=args.json)
-    return DETACHED
+
+        return told_if_queued(journal, token, carried_out, as_json=args.json)
 
 
 def _enqueue(

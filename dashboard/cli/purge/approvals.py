@@ -9,7 +9,7 @@ from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge.run import DETACHED
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import UsageError
+from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.core.visible import in_lines
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def _show(journal: Journal, args: argparse.Namespace) -> int:
 def _approve(settings: Settings, journal: Journal, args: argparse.Namespace) -> int:
     from dashboard.purge.jobs import approving
 
+    code, told = 0, None
     try:
         approving.approve(
             settings,
@@ -105,14 +106,19 @@ def _approve(settings: Settings, journal: Journal, args: argparse.Namespace) -> 
             confirm=args.confirm or "",
             sha256=args.sha256,
         )
-        code = 0
-    except KeyboardInterrupt:  # it may come when the journal has the run already
+    # They may come when the journal has the run already: its worker could not be started.
+    except (KeyboardInterrupt, LowwaterError) as error:
         if journal.request(args.approve).run_id is None:
             raise
         code = DETACHED
+        if isinstance(error, LowwaterError):
+            code, told = error.exit_code, error
     request = journal.request(args.approve)
     text = f"queued as run {request.run_id}; follow it with: lowwater run {request.run_id} --wait"
-    output.emit(request.to_json(utc_now()), text, as_json=args.json)
+    if told is not None and not args.json:
+        output.emit_error(told, as_json=False)
+    value = {**request.to_json(utc_now()), **(told.to_json() if told else {})}
+    output.emit(value, text, as_json=args.json)
     return code
 
 

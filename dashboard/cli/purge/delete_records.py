@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge.preview import describe
-from dashboard.cli.purge.run import DETACHED, follow, told_if_queued
+from dashboard.cli.purge.run import follow, told_if_queued
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.visible import in_lines
@@ -87,11 +87,13 @@ def _carry_out(
 ) -> int:
     with context.open_journal(settings) as journal:
         token = secrets.token_hex(16)
-        with told_if_queued(journal, token, as_json=args.json):
+
+        def carried_out() -> int:
             run_id = _enqueue(args, settings, journal, plan, worker=worker, token=token)
             view = follow(settings, journal, run_id, output.progress)
             return _show(plan, view, as_json=args.json)
-    return DETACHED
+
+        return told_if_queued(journal, token, carried_out, as_json=args.json)
 
 
 def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> Plan:

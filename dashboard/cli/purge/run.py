@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import shlex
 import socket
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge import preview
 from dashboard.core.clock import format_time, utc_now
-from dashboard.core.errors import UsageError
+from dashboard.core.errors import JournalError, LowwaterError, UsageError
 from dashboard.core.visible import in_lines
 from dashboard.core.words import plural
 from dashboard.purge.forecast import wait_outcomes
@@ -108,19 +108,34 @@ def show(view: RunView, *, as_json: bool) -> int:
     return 0 if view.run.open else view.exit_code
 
 
-@contextmanager
-def told_if_queued(journal: Journal, token: str, *, as_json: bool) -> Iterator[None]:
-    """Ctrl-C inside ends the waiting alone once `token` is queued; nothing is, it passes through.
+def told_if_queued(
+    journal: Journal, token: str, carried_out: Callable[[], int], *, as_json: bool
+) -> int:
+    """The exit code of `carried_out`, which queues a run under `token` and waits for it.
 
-    It may come when the journal has the run already, and its id has not been told yet.
+    Ctrl-C, or an error, ends the waiting alone once it is queued, and the run is told with it; as
+    long as nothing is, both pass through. They may come when the journal has the run already, and
+    its id has not been told yet: its worker could not be started.
     """
     try:
-        yield
-    except KeyboardInterrupt:
-        run_id = journal.queued_as(token)
-        if run_id is None:
-            raise
-        detached(journal.run(run_id), as_json=as_json)
+        return carried_out()
+    except (KeyboardInterrupt, LowwaterError) as error:
+        with suppress(JournalError):  # then the first error is the one to tell
+            if (run_id := journal.queued_as(token)) is not None:
+                view = journal.run(run_id)
+                if isinstance(error, KeyboardInterrupt):
+                    return detached(view, as_json=as_json)
+                return _stopped_waiting(view, error, as_json=as_json)
+        raise
+
+
+def _stopped_waiting(view: RunView, error: LowwaterError, *, as_json: bool) -> int:
+    if as_json:
+        output.emit({**view.to_json(), **error.to_json()}, "", as_json=True)
+    else:
+        output.emit_error(error, as_json=False)
+        output.progress(f"run {view.run.run_id} is queued all the same ({line(view)})")
+    return error.exit_code
 
 
 def detached(view: RunView, *, as_json: bool) -> int:

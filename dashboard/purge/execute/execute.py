@@ -259,7 +259,7 @@ class Execution:
             going = [by_key[k] for k in sorted(checked.allowed)]
             sizes = receipt_sizes.renewed(kept, before.sample, going)
             self.journal.write_baseline(self.run.run_id, sizes, self.now())
-            first = not any(row.was_sent for row in self._rows())
+            first = not any(row.was_tried for row in self._rows())
             canary = first and self.run.options.canary
             self.rules.placed(checked.allowed)
             sender = Sender(

@@ -194,7 +194,9 @@ class Sender:
             self._no_answer(batch, intended, error)
             return
         with self._lock:
-            self._sent, self._asked = self._sent + 1, True
+            self._sent, self._asked = self._sent + result.sent, True
+        if not result.sent:
+            intended = [replace(i, sent_at=b.sent_at) for i, b in zip(intended, batch, strict=True)]
         self._answer(intended, result, (self.watch.now() - leaves_at).total_seconds())
 
     def _timeout_ms(self) -> int:

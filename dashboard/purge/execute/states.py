@@ -91,15 +91,14 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
 
     At or past the target at the leader: `done` or `leader_done`. Below it: `reverted` when a
     leader was known to have truncated and another leads now; else it may be sent again
-    (`pending`); refused by its last answer, or after MOST_ATTEMPTS, it is `not_done`. Unread:
-    unchanged or `unknown`.
+    (`pending`); refused by its last answer, or after MOST_ATTEMPTS, it is `not_done`. Unread it is
+    `unknown` while it is open; a closed one stays as it was seen, and says where its topic is gone.
     A `not_done` that is `doubtful` becomes `done` too when its leader is seen past the target.
     `wait_all` keeps Kafka's error beside `leader_done`; for the leader modes that is success.
     """
     start = seen.leader_log_start_offset
     if start is None:
-        state = "unknown" if row.open and row.state != "pending" else row.state
-        return replace(row, state=state, followers=seen.followers, error=row.error or seen.error)
+        return _unread(row, seen)
     known = replace(
         row,
         leader_id=seen.leader_id,
@@ -117,6 +116,20 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
             message=_still_moves(seen),
         )
     return _below(known, seen, may_resend)
+
+
+def _unread(row: PartitionRow, seen: Seen) -> PartitionRow:
+    """A look that did not see the leader undoes nothing that an earlier one saw: a dead broker that
+    keeps the records stays named, though no metadata tells of the topic just now.
+    """
+    if not row.open:
+        return replace(row, error=row.error or GONE) if seen.error == GONE else row
+    return replace(
+        row,
+        state="pending" if row.state == "pending" else "unknown",
+        followers=seen.followers or row.followers,
+        error=row.error or seen.error,
+    )
 
 
 def looked_after(before: PartitionRow, after: PartitionRow, entry: int) -> PartitionRow:
@@ -197,12 +210,12 @@ def _low_watermark(leader_start: int, seen: Seen) -> int | None:
 
 
 def unproved_canary(rows: Iterable[PartitionRow], mode: str) -> PartitionRow | None:
-    """The canary while it keeps the rest back: the only row ever sent, and not as it should be.
+    """The canary while it keeps the rest back: the only row ever tried, and not as it should be.
 
-    None: nothing was sent yet, the canary is good, or more than it was sent since. It is told from
-    what the journal keeps, so that a worker's death changes nothing.
+    None: nothing was tried yet, the canary is good, or more than it was tried since. It is told
+    from what the journal keeps, so that a worker's death changes nothing.
     """
-    sent = [row for row in rows if row.was_sent]
+    sent = [row for row in rows if row.was_tried]
     return sent[0] if len(sent) == 1 and sent[0].state not in good(mode) else None
 
 

@@ -165,7 +165,7 @@ def outcome(row: PartitionRow, mode: str) -> str | None:
 
     None: no answer came yet, or one that only reading tells about.
     """
-    if not row.was_sent or (row.state == "sent" and row.answer_error_code is None):
+    if not row.was_tried or (row.state == "sent" and row.answer_error_code is None):
         return None
     if row.state in ("sent", "done"):
         return ""

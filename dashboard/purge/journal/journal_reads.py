@@ -50,9 +50,10 @@ _RUN_STATES = """SELECT run_id, state, plan_sha256,
   FROM runs"""
 _REQUEST_STATES = """SELECT request_id, plan_sha256, requester, mode, state, decided_by, run_id
   FROM purge_requests"""
-# One that was refused proves nothing of the folder that it came from. What the worker saw of its
-# own store stands in the intent; a plan's text is asked of versions whose intents do not tell.
-# A plus keeps SQLite from an index, and so from reading more runs than the newest ones.
+# One of which nothing left proves nothing of the folder that it came from: an intent is written
+# before the connection stands, and `sent_at` is taken back where no request was sent. What the
+# worker saw of its own store stands in the intent; a plan's text is asked of versions whose intents
+# do not tell. A plus keeps SQLite from an index, and so from reading more runs than the newest.
 _TOLD_BY_PLAN = """CASE WHEN json_extract(plain(plan), '$.analysis_id') IS NULL THEN NULL
   ELSE coalesce(json_extract(plain(plan), '$.known_since'), '') END"""
 _RESTED_ON = f"""SELECT run_id, queued_at, since FROM (
@@ -60,8 +61,10 @@ _RESTED_ON = f"""SELECT run_id, queued_at, since FROM (
     (SELECT CASE WHEN json_type(plain(body), '$.known_since') IS NULL THEN {_TOLD_BY_PLAN}
       ELSE json_extract(plain(body), '$.known_since') END FROM entries
       WHERE entries.run_id=runs.run_id AND kind='intent' ORDER BY seq DESC LIMIT 1) AS since
-  FROM runs WHERE +cluster_id=? AND run_id IS NOT ?)
-  WHERE since IS NOT NULL ORDER BY number DESC LIMIT 1"""
+  FROM runs WHERE +cluster_id=? AND run_id IS NOT ?) AS rested
+  WHERE since IS NOT NULL AND EXISTS (SELECT 1 FROM run_partitions p
+    WHERE p.run_id=rested.run_id AND json_extract(plain(p.body), '$.sent_at') IS NOT NULL)
+  ORDER BY number DESC LIMIT 1"""
 # None is watched before it is closed, and of that there is an index; plusses keep SQLite from
 # walking through all runs instead.
 EARLIER = f"""SELECT {_HEAD} FROM runs WHERE +cluster_id=? AND watched_until>=? AND closed_at>=?
@@ -325,6 +328,13 @@ class JournalReads:
         """Whether the journal's switch stops every purge."""
         rows = self.file.rows(READ_ONLY)
         return bool(rows and rows[0]["value"])
+
+    def stopped(self) -> tuple[str, str] | None:
+        """Who stopped every purge by the journal's switch, and when (as stored: which stop it is);
+        None: it stops nothing.
+        """
+        rows = self.file.rows("SELECT who, at FROM switches WHERE name='read_only' AND value<>0")
+        return (str(rows[0]["who"]), str(rows[0]["at"])) if rows else None
 
     def stale(self, older_than: timedelta, now: datetime) -> list[RunRow]:
         """Open runs, and closed ones still to be watched, whose worker gives no sign of life.

@@ -190,6 +190,11 @@ class PartitionRow:
     def was_sent(self) -> bool:
         return self.sent_at is not None
 
+    @property
+    def was_tried(self) -> bool:
+        """Sent, or refused by a leader that speaks no such request."""
+        return self.was_sent or self.answer_error_code is not None
+
     def to_json(self) -> dict[str, object]:
         """The contract's keys of one partition, and what is known of each follower."""
         return {

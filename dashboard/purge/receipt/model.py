@@ -58,14 +58,12 @@ class ReplicaSample(_Replica):
     """One replica as a look saw it; `taken_at`: when, if that is not when the others were."""
 
     taken_at: datetime | None = None
+    log_dir: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        body = _sorted(self)
-        if self.taken_at is None:
-            del body["taken_at"]
-        else:
-            body["taken_at"] = format_time(self.taken_at)
-        return body
+        at = format_time(self.taken_at) if self.taken_at else None
+        told = {**_sorted(self), "taken_at": at}
+        return {k: v for k, v in told.items() if v is not None or k not in ("taken_at", "log_dir")}
 
     @classmethod
     def from_json(cls, body: Mapping[str, object]) -> ReplicaSample:
@@ -112,7 +110,8 @@ class ReplicaReceipt(_Replica):
     the log start no further than the target; `fell`: some of it after a look that saw it there.
 
     So `dropped_bytes` left, of which `freed_bytes` are the purge's, sure to `unsure_bytes`. No more
-    is counted of a log that `restarted`, or that was `undone` before the purge had reached it.
+    is counted of a log that `restarted`, that `moved` to another log dir or off its broker, or that
+    was `undone` before the purge had reached it.
     """
 
     before_bytes: int
@@ -143,6 +142,13 @@ class ReplicaReceipt(_Replica):
     unsure_bytes: int = 0
     restarted: bool = False
     undone: bool = False
+    moved: bool = False
+    log_dir: str | None = None
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it is another log by now: what it lost since is none of the purge's doing."""
+        return self.restarted or self.moved
 
     def to_json(self) -> dict[str, object]:
         """`most_bytes` where the log cleaner works; flags and `moved_before` where they are so."""
@@ -161,7 +167,7 @@ class ReplicaReceipt(_Replica):
         return _read(cls, {**body, **older, "cleaned": "most_bytes" in body})
 
 
-_ONLY_IF_SO = ("moved_before", "restarted", "undone")
+_ONLY_IF_SO = ("moved_before", "restarted", "undone", "moved", "log_dir")
 # Which key told the same before there was one of its own.
 _ONCE_TOLD_BY = {
     "fallen_bytes": "dropped_bytes", "seen_bytes": "produced_bytes", "own_bytes": "freed_bytes",

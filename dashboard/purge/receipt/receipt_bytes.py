@@ -11,7 +11,8 @@ Not all that leaves is the purge's. What leaves while a log start is below the t
 retention's: a purge moves the log start first, and segments leave later. Of a topic that is
 compacted, too, the log cleaner takes from the same logs: what leaves beyond the most that the purge
 can free is not counted. Nor is what a replica is without that begins anew, as on a disk that was
-replaced: its log end goes back.
+replaced (its log end goes back), that moves to another log dir (the copy begins at the log start,
+not at its segment's first offset), or that a reassignment takes away.
 
 Brokers delete segments at their next retention check, minutes later by default: a purge that begins
 before it finds those of earlier purges on the disks still. They are not its own, and count once.
@@ -53,6 +54,7 @@ def begun(
         moved_before=0 if start is None or foreseen is None else max(0, start - foreseen),
         cleaned=bool(estimate and estimate.cleaned_high),
         most_bytes=estimate.cleaned_high.get(replica.broker_id) if estimate else None,
+        log_dir=replica.log_dir,
     )
 
 
@@ -62,18 +64,24 @@ def looked(
     target: int,
     *,
     undone: bool = False,
+    away: bool = False,
     later: Collection[int] = (),
 ) -> ReplicaReceipt:
     """The replica's part after one more look; `new` is None where its broker gave no answer.
 
-    `freed_bytes` are sure to `unsure_bytes`. A log that has `restarted` is not counted any more,
-    nor is one that the purge had not reached when it was `undone`: another purge will have to.
+    `freed_bytes` are sure to `unsure_bytes`. A log that has `restarted`, moved to another log dir
+    or is `away` (no replica of the partition any more) is not counted from then on, nor is one that
+    the purge had not reached when it was `undone`: another purge will have to.
     `later` are the targets of later purges, which leave to this one what it made deletable.
     """
     if old.undone or (undone and not _reached(old, new, target)):
         return replace(old, undone=True)
+    if away:
+        return replace(old, moved=True)
     if new is None or _unplaced(old, new):  # what it holds is not known now
         return old
+    if old.moved or elsewhere(old, new):
+        return replace(_seen(old, new), moved=True)
     if old.restarted or _went_back(old, new):
         return replace(_seen(old, new), restarted=True)
     body = _below(_seen(counted(old, new), new), target)
@@ -97,7 +105,10 @@ def looked(
 
 def _seen(old: ReplicaReceipt, new: ReplicaSample) -> ReplicaReceipt:
     start, end = new.log_start_offset, new.log_end_offset
-    return replace(old, size_bytes=new.size_bytes, log_start_offset=start, log_end_offset=end)
+    return replace(
+        old, size_bytes=new.size_bytes, log_start_offset=start, log_end_offset=end,
+        log_dir=new.log_dir or old.log_dir,
+    )  # fmt: skip
 
 
 def due_bytes(part: ReplicaReceipt) -> int:
@@ -145,6 +156,11 @@ def _reached(old: ReplicaReceipt, new: ReplicaSample | None, target: int) -> boo
 def _unplaced(old: ReplicaReceipt, new: ReplicaSample) -> bool:
     """Whether a size came without the log end that tells which log it is of."""
     return new.log_end_offset is None and old.log_end_offset is not None
+
+
+def elsewhere(old: ReplicaReceipt, new: ReplicaSample) -> bool:
+    """Whether it lies in another log dir of its broker; older receipts do not tell in which."""
+    return None not in (old.log_dir, new.log_dir) and old.log_dir != new.log_dir
 
 
 def _went_back(old: ReplicaReceipt, new: ReplicaSample) -> bool:
@@ -268,7 +284,7 @@ def _left(old: ReplicaReceipt, now: ReplicaSample, *, newer: bool) -> int:
     much as is written meanwhile, and none of it need have left. `newer`: than the last look at
     `old`, so that it is one more.
     """
-    if old.restarted or old.undone:  # its segments left with the log, or stay
+    if old.left_out or old.undone or elsewhere(old, now):  # they left with the log, or stay
         return 0
     size = record_bytes(old)
     expected = due_bytes(old) + old.earlier_bytes

@@ -31,7 +31,8 @@ def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> Sam
             continue
         seen = offsets.get((r.broker_id, r.topic, r.partition))
         start, end = (seen.log_start_offset, seen.log_end_offset) if seen else (None, None)
-        replicas.append(ReplicaSample(r.topic, r.partition, r.broker_id, r.size_bytes, start, end))
+        place, size = (r.topic, r.partition, r.broker_id), r.size_bytes
+        replicas.append(ReplicaSample(*place, size, start, end, log_dir=r.log_dir))
     future = sorted(
         (r.topic, r.partition, r.broker_id)
         for r in answer.replicas

@@ -305,8 +305,8 @@ def _by_topic(
 
     Left out are partitions that were not done on every replica, came back, were there already or
     are gone, have no interval or no size of some replica, and those where retention or the log
-    cleaner deleted too, an earlier purge's segments were leaving or a log began anew: what is whose
-    is then not measured.
+    cleaner deleted too, an earlier purge's segments were leaving or a log began anew or moved: what
+    is whose is then not measured.
     """
     done = {
         row.key
@@ -338,7 +338,7 @@ def _outcome(planned: PlannedPartition, replicas: Sequence[ReplicaReceipt]) -> T
     for r in replicas:
         if r.start_before is None or r.start_before > planned.log_start_offset:
             return None
-        if r.retention_bytes or r.earlier_bytes or r.cleaner_bytes or r.restarted:
+        if r.retention_bytes or r.earlier_bytes or r.cleaner_bytes or r.left_out:
             return None
     freed, unsure = sum(r.freed_bytes for r in replicas), sum(r.unsure_bytes for r in replicas)
     return TopicOutcome(planned.topic, estimate.method, 1, low, likely, high, freed, unsure)

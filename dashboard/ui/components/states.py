@@ -49,6 +49,7 @@ _TITLES = {
     "READ_ONLY": "Purges are switched off",
     "PLAN_EXPIRED": "The plan has expired",
     "TOPIC_BUSY": "Another purge is running on this topic",
+    "CHOICE_CHANGED": "Something changed meanwhile",
     "CONFIRMATION_MISMATCH": "The sentence does not match",
     "PLAN_ALREADY_APPLIED": "This plan has run already",
     "PLAN_EDITED": "The plan is not the one that was previewed",

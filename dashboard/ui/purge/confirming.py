@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import streamlit as st
 
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import ApprovalRequired, LowwaterError
+from dashboard.core.errors import ApprovalRequired, LowwaterError, RefusedError
 from dashboard.people import people
 from dashboard.purge.forecast import forecast as forecasts
 from dashboard.purge.forecast import text as forecast_text
@@ -21,7 +21,7 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge import plan_view
-from dashboard.ui.purge.drafting import Draft, forget
+from dashboard.ui.purge.drafting import Draft, forget, replaced
 from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, context, routes
 from dashboard.ui.session.context import Screen
@@ -152,9 +152,7 @@ def confirm(draft: Draft, mode: str) -> None:
         f"<code>{markup.text(plan.confirmation)}</code></div>"
     )
     left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
-    typed = left.text_input(
-        "Confirmation", key=f"confirm-{draft.token}", live=True, autocomplete="off"
-    )
+    typed = left.text_input("Confirmation", key=_field(draft), live=True, autocomplete="off")
     who = access.ask_who(middle, "Who", "confirm-who")
     blocked = why_not(draft, typed or "", who)
     topics = formats.plural(len({p.topic for p in plan.free_partitions}), "topic")
@@ -167,7 +165,7 @@ def confirm(draft: Draft, mode: str) -> None:
             disabled=bool(blocked),
             key="queue-run",
             on_click=_queue,
-            args=(draft, mode, typed or "", who.strip()),
+            args=(draft, mode, who.strip()),
         )
     ready = "Ready. Somebody else must approve it then." if asks else _READY
     st.caption(markup.plain(blocked or ready))
@@ -194,12 +192,20 @@ def why_not(draft: Draft, typed: str, who: str) -> str:
     return ""
 
 
-def _queue(draft: Draft, mode: str, typed: str, who: str) -> None:
+def _field(draft: Draft) -> str:
+    return f"confirm-{draft.token}"
+
+
+def _queue(draft: Draft, mode: str, who: str) -> None:
     """The callback: insert the run once, whatever is clicked; a worker carries it out.
 
+    The arguments are the page's as it was drawn last. Streamlit makes one run of all that was
+    clicked while it was busy, so what is chosen and typed now is asked for at the click.
     Where a second person must agree, the request is shown instead, until somebody decides.
     """
     try:
+        _refuse_changed(draft, mode)
+        typed = str(st.session_state.get(_field(draft)) or "")
         run_id = queue.enqueue(
             context.settings(),
             open_journal(),
@@ -215,8 +221,30 @@ def _queue(draft: Draft, mode: str, typed: str, who: str) -> None:
         _leave_for("request", told.request_id)
     except LowwaterError as error:
         st.session_state["queue-error"] = error
+        if (queued := open_journal().queued_as(draft.token)) is not None:  # but no worker started
+            _leave_for("run", queued)
     else:
         _leave_for("run", run_id)
+
+
+def _refuse_changed(draft: Draft, mode: str) -> None:
+    """CHOICE_CHANGED: another mode, or another plan, is on its way to the page. Neither is there
+    any more after a first click, whose second one gets the same run.
+    """
+    chosen = st.session_state.get(_CHOSEN, mode)
+    if chosen != mode:
+        raise RefusedError(
+            f"the mode was changed from '{NAMES[mode]}' to '{NAMES[chosen]}' while the page was "
+            "busy: nothing was queued",
+            "Look at the mode in step 3, then click again.",
+            code="CHOICE_CHANGED",
+        )
+    if replaced(draft):
+        raise RefusedError(
+            f"plan {draft.plan.plan_id} was made anew while the page was busy: nothing was queued",
+            "Look at the preview in step 2, then confirm it.",
+            code="CHOICE_CHANGED",
+        )
 
 
 def _leave_for(kind: str, name: str) -> None:
@@ -311,7 +339,7 @@ def _decide(request: PurgeRequest, plan: Plan) -> None:
             f"<code>{markup.text(plan.confirmation)}</code></div>"
         )
         typed = left.text_input(
-            "Confirmation", key=f"approve-{request.request_id}", live=True, autocomplete="off"
+            "Confirmation", key=_approval(request.request_id), live=True, autocomplete="off"
         )
         with middle.container(key="danger-approve"):
             st.button(
@@ -321,7 +349,7 @@ def _decide(request: PurgeRequest, plan: Plan) -> None:
                 key="approve",
                 disabled=typed != plan.confirmation,
                 on_click=_approve,
-                args=(request.request_id, typed or "", plan.sha256),
+                args=(request.request_id, plan.sha256),
             )
     right.button(
         "Take back" if own else "Reject",
@@ -337,8 +365,13 @@ def _decide(request: PurgeRequest, plan: Plan) -> None:
         st.rerun(scope="app")
 
 
-def _approve(request_id: str, typed: str, sha256: str) -> None:
-    """The callback: who clicks, and with which role, is asked on the server now."""
+def _approval(request_id: str) -> str:
+    return f"approve-{request_id}"
+
+
+def _approve(request_id: str, sha256: str) -> None:
+    """The callback: who clicks, with which role and what they typed, is asked at the click."""
+    typed = str(st.session_state.get(_approval(request_id)) or "")
     try:
         run_id = approving.approve(
             context.settings(), open_journal(), request_id,

@@ -99,6 +99,12 @@ def current(request: Request) -> Draft | None:
     return found if isinstance(found, Draft) and found.request_name == request.name else None
 
 
+def replaced(draft: Draft) -> bool:
+    """Whether another plan is the one to be shown by now."""
+    found = st.session_state.get(_KEY)
+    return isinstance(found, Draft) and found.token != draft.token
+
+
 def hand_over(request: Request, plan: Plan) -> None:
     """Give the purge page a request with the plan that was made for it moments ago."""
     st.session_state[_HANDED] = request

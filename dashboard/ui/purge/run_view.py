@@ -41,7 +41,7 @@ def show(view: RunView) -> None:
     markup.draw(behind_html(view, now) + moves_html(view.moves))
     if view.run.error:
         st.html(error_html(view.run.error))
-    if view.run.outcome == "failed":
+    if view.run.outcome == "failed" or (view.run.state == "refused" and too_old(view)):
         failed(view)
     elif view.run.receipt:
         st.html(receipt_html(view.run.receipt))
@@ -212,7 +212,7 @@ def failed_html(view: RunView) -> str:
         for (error, why), count in found.most_common(_MOST_LINES)
     )
     step = "Mend what the error names, then plan again: this plan cannot run twice."
-    if any(row.error == _TOO_OLD for row in view.partitions):
+    if too_old(view):
         step = (
             "Plan again, and choose “Leader only, verified”, which brokers of any version take, or "
             "wait for all replicas: this plan cannot run twice."
@@ -221,6 +221,11 @@ def failed_html(view: RunView) -> str:
         '<div class="lw lw-state warn" role="alert"><h2>✖ Nothing was purged</h2>'
         f"{lines}<p><b>Next:</b> {step}</p></div>"
     )
+
+
+def too_old(view: RunView) -> bool:
+    """Whether leaders were met that do not speak the request of the chosen mode."""
+    return any(row.error == _TOO_OLD for row in view.partitions)
 
 
 def behind_html(view: RunView, now: datetime) -> str:

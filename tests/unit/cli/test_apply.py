@@ -15,6 +15,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
+from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal import journal_head
 from dashboard.purge.journal.journal import Journal, open_default
@@ -225,6 +226,25 @@ def test_ctrl_c_while_waiting_detaches_and_the_run_stays_open(
     assert value["state"] == "running"
     assert value["error"]["code"] == "DETACHED"
     assert f"lowwater run {value['run_id']} --wait" in value["error"]["next"]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_run_whose_worker_cannot_be_started_is_told_with_the_error(
+    plan: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def no_memory(_settings: Settings, _run_id: str) -> int:
+        raise JournalError("no memory", "Free it.", code="WORKER_NOT_STARTED")
+
+    start_with(monkeypatch, no_memory)
+    words = ["apply", "plan.json", "--mode", "wait-all", "--confirm", CONFIRM, "--data", "data"]
+    assert main([*words, *(["--json"] if as_json else [])]) == 70
+    if as_json:
+        value = _printed(capsys)
+        assert (value["state"], value["error"]["code"]) == ("queued", "WORKER_NOT_STARTED")
+        assert value["run_id"] is not None
+    else:
+        told = capsys.readouterr().err
+        assert "error: no memory" in told and "is queued all the same" in told
 
 
 def test_an_open_run_is_exit_0_and_takes_wishes(

@@ -117,6 +117,7 @@ def test_leader_only_travels_in_v3(broker: FakeBroker) -> None:
     with open_live(broker) as live:
         result = live.delete_records(1, {P0: 10}, timeout_ms=250, leader_only=True)
     assert (result.api_version, result.partition_results[0].leader_log_start_offset) == (3, 17)
+    assert result.sent
     assert broker.requests[-1].leader_only is True
     assert broker.requests[-1].timeout_ms == 250
 
@@ -126,6 +127,7 @@ def test_leader_only_before_v3_sends_nothing(broker: FakeBroker) -> None:
         result = live.delete_records(1, {P0: 10}, timeout_ms=100, leader_only=True)
     assert [r.error for r in result.partition_results] == ["UNSUPPORTED_VERSION"]
     assert [r.error_code for r in result.partition_results] == [35]
+    assert not result.sent
     assert not [r for r in broker.requests if r.API_KEY == 21]
 
 

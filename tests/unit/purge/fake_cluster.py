@@ -77,6 +77,7 @@ class FakeCluster:
         self.alive = {1, 2, 3}
         self.alive_to_others: set[int] = set()  # what the broker that tells metadata does not know
         self.answers: list[int | str] = []
+        self.leader_only_brokers = {1, 2, 3}
         self.sent: list[tuple[int, dict[TopicPartition, int], int]] = []
         self.on_send: list[Any] = []
         self.on_connect: list[Any] = []
@@ -275,6 +276,11 @@ class FakeCluster:
             self.on_connect.pop(0)()
         if not may_leave():
             raise BrokerError(leader_id, "called off", "look again", code="NOT_SENT")
+        if leader_only and leader_id not in self.leader_only_brokers:
+            results = tuple(
+                DeleteRecordsPartitionResult(*k, -1, -1, 35, "UNSUPPORTED_VERSION") for k in targets
+            )
+            return DeleteRecordsResult(leader_id, 2, results, sent=False)
         self.sent.append((leader_id, dict(targets), timeout_ms))
         if self.on_send:
             self.on_send.pop(0)()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dashboard import calls
-from dashboard.core.errors import JournalError
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import JournalError, RefusedError
 from dashboard.purge.execute.readback import Seen
 from dashboard.purge.execute.states import settled
 from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunView
 from tests.support.sample_plan import sample_plan
 from tests.unit.purge.facts_of import NOW
@@ -89,3 +92,37 @@ def test_who_stops_waiting_is_told_which_run_goes_on(
     with pytest.raises(type(error)) as told:
         calls.delete_records({(plan.partitions[0].topic, 0): 1}, bootstrap_servers="h:1")
     assert "run run-1 goes on; see: lowwater run run-1 --wait" in told.value.__notes__
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), JournalError("no memory", "Free it.", code="WORKER_NOT_STARTED")]
+)
+def test_who_is_told_of_no_run_though_it_is_queued_is_told_that_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException
+) -> None:
+    """It is in the journal before its worker is started: the next look starts another one."""
+
+    def not_started(*_: object) -> int:
+        raise error
+
+    plan = sample_plan(utc_now())
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(calls, "_planned", lambda *_: plan)
+    monkeypatch.setattr(queue, "spawn", not_started)
+    with pytest.raises(type(error)) as told:
+        calls.delete_records({(plan.partitions[0].topic, 0): 1}, bootstrap_servers="h:1")
+    with closing(Journal(tmp_path / "journal.sqlite")) as journal:
+        (run,) = journal.runs()
+    assert f"run {run.run_id} goes on" in told.value.__notes__[-1]
+
+
+def test_what_is_refused_before_it_is_queued_names_no_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plan = sample_plan(utc_now())
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("LOWWATER_READ_ONLY", "true")
+    monkeypatch.setattr(calls, "_planned", lambda *_: plan)
+    with pytest.raises(RefusedError) as told:
+        calls.delete_records({(plan.partitions[0].topic, 0): 1}, bootstrap_servers="h:1")
+    assert not [note for note in told.value.__notes__ if "goes on" in note]

@@ -168,3 +168,13 @@ def test_a_canary_that_cannot_be_read_keeps_the_rest_waiting(tmp_path: Path, bac
         assert {(r.state, r.error) for r in rest} == {("not_done", "CANARY_FAILED")}
         assert "ended unknown" in str(rest[0].message)
     room.journal.close()
+
+
+def test_a_canary_whose_leader_speaks_no_leader_only_keeps_the_rest_back(tmp_path: Path) -> None:
+    room = Room(tmp_path, partitions=3)
+    room.live.leader_only_brokers = set()
+    first, *rest = room.carry_out(canary=True, mode="leader-only").partitions
+    assert (first.state, first.error) == ("not_done", "UNSUPPORTED_VERSION")
+    assert [r.error for r in rest] == ["CANARY_FAILED", "CANARY_FAILED"]
+    assert sum(e.kind == "intent" for e in room.journal.entries()) == 1
+    room.journal.close()

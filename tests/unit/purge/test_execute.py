@@ -10,6 +10,7 @@ import pytest
 
 from dashboard.core.errors import ClusterError, JournalError
 from dashboard.purge.execute.holding import Holding
+from dashboard.purge.execute.states import doubtful
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.lifting import Override
 from tests.unit.purge.facts_of import KEY, NOW
@@ -131,6 +132,29 @@ def test_a_dead_replica_is_watched_for_to_the_end_and_then_named(room: Room) -> 
     assert after.to_json()["receipt"]["final"] is True
     assert "broker 3 have not arrived" in after.to_json()["receipt"]["gap"]
     assert after.to_json()["receipt"]["calibration"] == []
+
+
+@pytest.mark.parametrize("error", ["TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"])
+def test_a_dead_replica_stays_named_when_the_topic_cannot_be_read_any_more(
+    room: Room, error: str
+) -> None:
+    """It keeps the records, whether or not we may still see the topic."""
+    view = room.carry_out()
+    room.live.parts[KEY].starts[3] = 0
+    room.live.alive = {1, 2}
+    watching = room.watching(view)
+    for _ in range(3):
+        watching.step()
+        room.clock.sleep(60)
+    room.live.topic_error = error
+    while watching.step() is not None:
+        room.clock.sleep(60)
+    after = room.journal.run(view.run.run_id)
+    assert after.partitions[0].to_json()["dead_replicas"] == [3]
+    assert row(after) == ("done", None)
+    receipt = after.to_json()["receipt"]
+    assert receipt["arrived_at"] is None
+    assert "broker 3 have not arrived" in receipt["gap"]
 
 
 def test_watching_ends_when_the_cluster_is_gone_and_may_be_taken_up_again(room: Room) -> None:
@@ -358,3 +382,29 @@ def test_in_the_leader_modes_a_leader_at_the_target_is_success(
     view = room.carry_out(mode=mode)
     assert (view.run.state, view.exit_code, row(view)) == ("done", 0, ("leader_done", None))
     assert room.live.sent == [(1, {KEY: 60}, timeout)]
+
+
+def test_a_leader_that_speaks_no_leader_only_was_sent_nothing(room: Room) -> None:
+    room.live.leader_only_brokers = set()
+    view = room.carry_out(mode="leader-only")
+    assert (view.run.state, view.exit_code) == ("refused", 3)
+    assert row(view) == ("not_done", "UNSUPPORTED_VERSION")
+    assert view.partitions[0].sent_at is None
+    assert view.run.watched_until == view.run.closed_at
+    assert room.live.sent == []
+
+
+def test_a_repetition_that_a_new_leader_cannot_be_sent_leaves_the_first_request_in_doubt(
+    room: Room,
+) -> None:
+    """The first one may lie with the broker that led before, and lead again."""
+    room.live.answers = ["lost-before"]
+
+    def older() -> None:
+        room.live.leader_only_brokers = set()
+
+    room.live.on_send = [older]
+    view = room.carry_out(mode="leader-only")
+    assert (view.run.state, row(view)) == ("partial", ("not_done", "UNSUPPORTED_VERSION"))
+    assert view.partitions[0].sent_at is not None
+    assert doubtful(view.partitions[0])

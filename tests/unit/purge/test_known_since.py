@@ -99,13 +99,15 @@ class Machine:
     def journal(self) -> Journal:
         return Journal(self.settings.state_dir / "journal.sqlite")
 
-    def queued(self, plan: Plan, *, sent: bool = False, earlier: bool = False) -> str:
+    def queued(
+        self, plan: Plan, *, sent: bool = False, earlier: bool = False, mode: str = "wait-all"
+    ) -> str:
         """A run of the plan, one that has `sent` it already if so; by an `earlier` version if so,
         whose intents tell nothing of the store.
         """
         journal = self.journal()
         run_id, _ = journal.insert(
-            plan, token=plan.sha256, mode="wait-all", who="ann", from_where="here",
+            plan, token=plan.sha256, mode=mode, who="ann", from_where="here",
             typed=plan.confirmation, options=Options(10_000, 2, 1, 3_600_000), connection={},
             now=NOW,
         )  # fmt: skip
@@ -340,6 +342,30 @@ def test_a_run_is_held_against_the_one_before_it_however_much_it_has_sent(
     for but, run_id in ((None, second), (second, first)):
         found = journal.rested_on("cluster-1", but=but)
         assert found is not None and found.run_id == run_id
+
+
+@pytest.mark.parametrize("how", ["BROKER_UNREACHABLE", "TLS_FAILED", "cancelled", "leader-only"])
+def test_a_run_of_which_nothing_left_moves_no_history(
+    machine: Machine, right: ClusterStore, below: ClusterStore, how: str
+) -> None:
+    """Its intent is in the journal by the time at which the leader turns out not to be there."""
+    analyzed(below, JULY)
+    machine.purged(right)
+    run_id = machine.queued(
+        machine.plan(below, *LIFTED), mode="leader-only" if how == "leader-only" else "wait-all"
+    )
+    machine.live.leader_only_brokers = set()
+    if how == "cancelled":
+        cancel = machine.journal()
+        machine.live.on_connect = [lambda: cancel.set_wish(run_id, "cancel", "ann", NOW)]
+    elif how.isupper():
+        machine.live.answers = [how] * 500
+    run, row = machine.carried_out(run_id, below)
+    assert run.state == ("cancelled" if how == "cancelled" else "refused")
+    assert machine.live.parts[KEY].starts[1] < row.target_offset
+    assert "intent" in {entry.kind for entry in machine.journal().entries(run_id)}
+    assert machine.guard(right) is None
+    assert machine.guard(below) is not None
 
 
 def test_another_clusters_runs_say_nothing(

@@ -181,3 +181,13 @@ def test_a_run_is_refused_only_when_nothing_was_sent() -> None:
     answered_no = replace(SENT, state="not_done")
     assert run_state([never, answered_no], "wait-all", cancelled=False) == "partial"
     assert run_state([never], "wait-all", cancelled=True) == "cancelled"
+
+
+@pytest.mark.parametrize("state", ["done", "leader_done", "reverted", "not_done"])
+def test_a_look_that_sees_no_leader_undoes_nothing_that_an_earlier_one_saw(state: str) -> None:
+    known = replace(
+        SENT, state=state, leader_id=1, followers=(Follower(3, None, alive=False, arrived=False),)
+    )
+    untold = Seen(None, None, None, (), error="TOPIC_AUTHORIZATION_FAILED")
+    assert after(known, untold) == known
+    assert after(replace(known, state="sent"), untold).followers == known.followers

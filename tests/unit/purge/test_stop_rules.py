@@ -19,6 +19,7 @@ from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Clock, Room
 
 OPTIONS = Options(10_000, 2, 1, 0)
+UNSENT: dict[str, Any] = {"sent_at": None, "answer_error_code": None}
 SENT = PartitionRow(TOPIC, 0, 60, "sent", attempts=1, sent_at=NOW, answer_error_code=0)
 
 
@@ -214,14 +215,19 @@ def test_the_share_of_failed_partitions_decides(
     [
         ({}, "wait-all", ""),
         ({"answer_error_code": None}, "wait-all", None),
-        ({"sent_at": None, "state": "pending", "error": "BROKER_UNREACHABLE"}, "wait-all", None),
+        ({**UNSENT, "state": "pending", "error": "BROKER_UNREACHABLE"}, "wait-all", None),
         ({"state": "pending", "error": "ANSWER_LOST"}, "wait-all", "ANSWER_LOST"),
         ({"state": "unknown", "answer_error_code": 7, "error": "E7"}, "wait-all", "E7"),
         ({"state": "unknown", "answer_error_code": 7, "error": "E7"}, "leader-only", None),
         ({"state": "leader_done", "error": "E7"}, "wait-all", "E7"),
         ({"state": "leader_done"}, "leader-only", ""),
         ({"state": "reverted", "error": "RECORDS_CAME_BACK"}, "wait-all", "RECORDS_CAME_BACK"),
-        ({"state": "not_done", "sent_at": None, "error": "unread-by-group"}, "wait-all", None),
+        ({**UNSENT, "state": "not_done", "error": "unread-by-group"}, "wait-all", None),
+        (
+            {**UNSENT, "state": "not_done", "answer_error_code": 35, "error": "E35"},
+            "leader-only",
+            "E35",
+        ),
     ],
 )
 def test_what_counts_as_failed(change: dict[str, Any], mode: str, found: str | None) -> None:
