@@ -81,11 +81,7 @@ def without_offset(met: Met, held: pa.Table, topics: pa.Table, oldest_kept: int)
     for group, topic, at in pairs:
         for key in ((group, topic), (group, "")):
             oldest[key] = min(at, oldest.get(key, at))
-    return {
-        key: at
-        for key, at in met.items()
-        if _counts(key, at, oldest.get(key), oldest_kept)
-    }
+    return {key: at for key, at in met.items() if _counts(key, at, oldest.get(key), oldest_kept)}
 
 
 def _counts(key: tuple[str, str], at: int, held_at: int | None, oldest_kept: int) -> bool:
