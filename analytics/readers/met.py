@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.domain.model import ANY_TOPIC
-from dashboard.history.met_readers import Met, known, told
+from dashboard.history.met_readers import Met, known, told, without_told
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -66,12 +65,15 @@ def on(held: pa.Table, topics: Collection[str]) -> pa.Array:
 
 def without_offset(met: Met, held: pa.Table, topics: pa.Table, oldest_kept: int) -> Met:
     """Those that were met after some offset of theirs on the topic was seen last, by `held`, and
-    those with members on a topic where they hold none (ANY_TOPIC: that hold none on any of
-    `topics`), as long as a kept snapshot may show it: met since `oldest_kept` (microseconds).
+    those with members on a topic where they hold none (ANY_TOPIC: of which none was seen since
+    on any of `topics`), as long as a kept snapshot may show it: met since `oldest_kept`
+    (microseconds).
     """
     oldest: Met = {}
     current = pc.and_(on(held, there(topics)), held["offset_seen_at"].is_valid())
-    reading = {*held.filter(current)["group_id"].to_pylist()}
+    reading = held.filter(current).group_by("group_id").aggregate([("offset_seen_at", "max")])
+    seen = reading["offset_seen_at_max"].cast(pa.int64()).to_pylist()
+    met = without_told(met, dict(zip(reading["group_id"].to_pylist(), seen, strict=True)))
     of = {group for group, _ in met}
     sums = held.filter(pc.is_in(held["group_id"], value_set=pa.array(sorted(of), pa.string())))
     times = sums["last_seen_at_min"].cast(pa.int64()).to_pylist()
@@ -79,12 +81,7 @@ def without_offset(met: Met, held: pa.Table, topics: pa.Table, oldest_kept: int)
     for group, topic, at in pairs:
         for key in ((group, topic), (group, "")):
             oldest[key] = min(at, oldest.get(key, at))
-    return {
-        key: at
-        for key, at in met.items()
-        if _counts(key, at, oldest.get(key), oldest_kept)
-        and not (key[1] == ANY_TOPIC and key[0] in reading)
-    }
+    return {key: at for key, at in met.items() if _counts(key, at, oldest.get(key), oldest_kept)}
 
 
 def _counts(key: tuple[str, str], at: int, held_at: int | None, oldest_kept: int) -> bool:

@@ -76,29 +76,39 @@ def missed(
     topic_ids: Mapping[str, str | None],
     groups: Collection[str],
 ) -> frozenset[tuple[str, str]]:
-    """Each of these topics with those of `groups` that were there when it was made, and were not up
-    since when they must have come upon it, by kept snapshots: a consumer that is down learns when
-    it is up again what its pattern takes in. So does one that went down before it had looked again
-    and joined (`new_topics`). What the oldest snapshot shows is older than they tell.
+    """Each of these topics with those of `groups` that were there when it was made, and did not
+    read on since they must have come upon it, by kept snapshots: a consumer that is down learns
+    when it is up again what its pattern takes in. So does one that went down before it had looked
+    again and joined (`new_topics`). What the oldest snapshot shows is older than they tell.
+
+    A list of members is no sign of life: a coordinator lists one that is dead until its session
+    ends (up to `group.max.session.timeout.ms`, 30 minutes), and one with a `group.instance.id`
+    though it was closed. Offsets that go on are: who commits polls, and so refreshes its metadata
+    (NetworkClient.DefaultMetadataUpdater, `metadata.max.age.ms`) and holds its pattern against it
+    (ConsumerCoordinator.maybeUpdateSubscriptionMetadata).
     """
     kept = cluster.ids("snapshots") if refresh and topic_ids and groups else []
-    names = set(topic_ids)
-    with suppress(StoreError):
-        names -= _shown(cluster, kept[0], topic_ids) if kept else names
+    names = _younger(cluster, kept, topic_ids)
     ids = [*taken_before(cluster, now - 2 * refresh)][::-1] if names else []
+    born = _first_shown(cluster, ids, topic_ids, names)
     there: dict[int, set[str]] = {}
-    known_by: dict[int, datetime] = {}
-    born = {n: at for n, at in _first_shown(cluster, ids, topic_ids, names).items() if at}
+    read_on: dict[int, set[str]] = {}
+    last = _settled(cluster, ids, groups)
     for at in set(born.values()):
-        there[at] = _listed(cluster, ids[: at + 1]).intersection(groups)
-        known_by[at] = _made_by(cluster, ids[at:]) + 2 * refresh
-    up = _last_up(cluster, ids, set().union(*there.values()), min(known_by.values(), default=now))
-    return frozenset(
-        (name, group)
-        for name, at in born.items()
-        for group in there[at]
-        if group not in up or up[group] < known_by[at]
-    )
+        there[at] = _listed(cluster, kept, ids, at).intersection(groups)
+        after = _made_by(cluster, ids[at:]) + 2 * refresh
+        read_on[at] = _moved(cluster, ids, there[at], last, after)
+    return frozenset((name, g) for name, at in born.items() for g in there[at] - read_on[at])
+
+
+def _younger(
+    cluster: ClusterStore, kept: Sequence[str], topic_ids: Mapping[str, str | None]
+) -> set[str]:
+    """Those of these topics that the oldest kept snapshot does not show, whatever its clock."""
+    for snapshot_id in kept:
+        with suppress(StoreError):  # damaged, or pruned meanwhile
+            return topic_ids.keys() - _shown(cluster, snapshot_id, topic_ids)
+    return set()
 
 
 def _first_shown(
@@ -126,17 +136,18 @@ def _first_shown(
     return found
 
 
-def _listed(cluster: ClusterStore, ids: Sequence[str]) -> set[str]:
-    """The groups that were there when a topic was made which the last of `ids` shows first: listed
-    by that one, or by the newest before it that lists all.
+def _listed(cluster: ClusterStore, kept: Sequence[str], ids: Sequence[str], at: int) -> set[str]:
+    """The groups that were there when a topic was made which the one at this place of `ids` shows
+    first: listed by it, or by the `kept` ones before it back to one of `ids` that lists all.
     """
     found: set[str] = set()
-    for place, snapshot_id in enumerate(reversed(ids)):
+    newest = ids[at] if at < len(ids) else ids[-1] if ids else ""
+    for snapshot_id in reversed([name for name in kept if name <= newest]):
         with suppress(StoreError):  # damaged, or pruned meanwhile
             groups = cluster.read("snapshots", snapshot_id, "groups", ["group_id"])
             found.update(groups["group_id"].to_pylist())
             hidden = cluster.manifest("snapshots", snapshot_id).details.get("groups_incomplete")
-            if place and not hidden:
+            if snapshot_id in ids and snapshot_id != newest and not hidden:
                 break
     return found
 
@@ -152,31 +163,78 @@ def _made_by(cluster: ClusterStore, ids: Sequence[str]) -> datetime:
 _NEVER = datetime.max.replace(tzinfo=UTC) - timedelta(days=366)
 
 
-def _last_up(
-    cluster: ClusterStore, ids: Sequence[str], groups: Collection[str], since: datetime
-) -> dict[str, datetime]:
-    """When each of these groups was seen last, since then, with members that all had told what they
-    read: one that crashes as often as it is started rebalances, and has read nothing.
+def _settled(cluster: ClusterStore, ids: Sequence[str], groups: Collection[str]) -> dict[str, str]:
+    """The newest of `ids` that shows each of these groups with members which all had told what they
+    read: one that crashes as often as it is started rebalances, and has read nothing. What moves
+    in a group without members is moved by a tool, or by a mirror of another cluster's groups.
     """
-    found: dict[str, datetime] = {}
+    found: dict[str, str] = {}
     left = pa.array(sorted(groups), pa.string())
     for snapshot_id in reversed(ids):
         if not len(left):
             break
         with suppress(StoreError):  # damaged, or pruned meanwhile
-            at = cluster.manifest("snapshots", snapshot_id).taken_at
-            if at < since:
-                break
             rows = cluster.read("snapshots", snapshot_id, "groups", _UP)
             waits = pc.is_in(rows["state"], value_set=pa.array(sorted(REBALANCING)))
             up = pc.and_(pc.greater(rows["members"], 0), pc.invert(waits))
             names = rows["group_id"].filter(pc.fill_null(up, False))
-            found |= dict.fromkeys(left.filter(pc.is_in(left, value_set=names)).to_pylist(), at)
-            left = left.filter(pc.invert(pc.is_in(left, value_set=names)))
+            seen = pc.is_in(left, value_set=names)
+            found |= dict.fromkeys(left.filter(seen).to_pylist(), snapshot_id)
+            left = left.filter(pc.invert(seen))
     return found
 
 
 _UP = ["group_id", "state", "members"]
+
+
+def _moved(
+    cluster: ClusterStore,
+    ids: Sequence[str],
+    groups: Collection[str],
+    last: Mapping[str, str],
+    after: datetime,
+) -> set[str]:
+    """Those of these groups of which an offset lies further ahead in their `last` snapshot than in
+    the first of `ids` that was taken `after` a moment.
+    """
+    first, then = _first_after(cluster, ids, after), dict[tuple[object, ...], int]()
+    up = sorted(g for g in groups if g in last and first is not None and first < last[g])
+    moved: set[str] = set()
+    with suppress(StoreError):  # damaged, or pruned meanwhile: nobody is known to have moved
+        then = _offsets(cluster, first, up) if first and up else {}
+    for snapshot_id in sorted({last[g] for g in up}) if then else ():
+        with suppress(StoreError):
+            of = [g for g in up if last[g] == snapshot_id]
+            now = _offsets(cluster, snapshot_id, of)
+            moved.update(str(key[0]) for key, at in now.items() if at > then.get(key, at))
+    return moved
+
+
+def _first_after(cluster: ClusterStore, ids: Sequence[str], after: datetime) -> str | None:
+    for snapshot_id in ids:
+        if snapshot_id[:15] >= f"{after:%Y%m%dT%H%M%S}":  # ids begin with the time, or a later one
+            with suppress(StoreError):
+                if cluster.manifest("snapshots", snapshot_id).taken_at >= after:
+                    return snapshot_id
+    return None
+
+
+def _offsets(
+    cluster: ClusterStore, snapshot_id: str, groups: Sequence[str]
+) -> dict[tuple[object, ...], int]:
+    """What these groups had committed, by group, topic, its id and partition."""
+    topics = cluster.read("snapshots", snapshot_id, "topics", ["topic_no", "topic", "topic_id"])
+    of = {row["topic_no"]: (row["topic"], row["topic_id"]) for row in topics.to_pylist()}
+    chosen = pc.field("group_id").isin(pa.array(groups, pa.string()))
+    rows = cluster.read("snapshots", snapshot_id, "group_offsets", _COMMITTED, only=chosen)
+    return {
+        (row["group_id"], *of[row["topic_no"]], row["partition"]): row["committed_offset"]
+        for row in rows.to_pylist()
+        if row["committed_offset"] is not None and row["topic_no"] in of
+    }
+
+
+_COMMITTED = ["group_id", "topic_no", "partition", "committed_offset"]
 
 
 def _shown(

@@ -11,7 +11,7 @@ own, a Streams application was not ready), and no later snapshot told it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,20 @@ def _of_topics(found: Met, wanted: set[str] | None) -> Met:
         for (group, topic), at in found.items()
         if (wanted is None or topic in wanted)
         and not (topic == ANY_TOPIC and told_at.get(group, at) > at)
+    }
+
+
+def without_told(met: Met, offset_seen: Mapping[str, int]) -> Met:
+    """`met` without ANY_TOPIC of groups that told by an offset what they read, then or later.
+
+    `offset_seen`: when an offset of each group was seen last, on a topic that is there, in
+    microseconds. One that was seen before the meeting alone tells nothing of what it reads since:
+    somebody may have deleted it, for another reader to begin.
+    """
+    return {
+        (group, topic): at
+        for (group, topic), at in met.items()
+        if topic != ANY_TOPIC or offset_seen.get(group, at - 1) < at
     }
 
 

@@ -42,7 +42,7 @@ _WHO = {
     places_of.OTHER_LOG: ("other-log", "The last known offset of group ", " is not of this log"),
     places_of.ANYWHERE: ("anywhere", "Group ", " may read any topic"),
     places_of.NEWCOMER: ("newcomer", "Group ", " may subscribe by a pattern that takes this topic "
-                         "in, which is new to it: made just now, or since it had members last"),
+                         "in, which is new to it: made just now, or since it is known to read on"),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dashboard.core.clock import format_time
+from dashboard.core.clock import format_time, microseconds
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import ANY_TOPIC, Guard, TopicPartition
 from dashboard.history import met_readers
@@ -62,14 +62,12 @@ def met(store: ClusterStore, topics: Iterable[str]) -> Met:
 
 
 def _met(store: ClusterStore, wanted: list[str]) -> Met:
-    """Who has an offset on any topic reads what it says, also where nobody could tell it."""
     analysis = _analysis(store)
     found = met_readers.known(store, analysis, topics=wanted)
     untold = {group for group, topic in found if topic == ANY_TOPIC}
     if not untold:
         return found
-    known = _with_offsets(store, analysis, sorted(untold))
-    return {key: at for key, at in found.items() if key[1] != ANY_TOPIC or key[0] not in known}
+    return met_readers.without_told(found, _offset_seen(store, analysis, sorted(untold)))
 
 
 def _topics_there(store: ClusterStore) -> dict[str, str | None]:
@@ -81,15 +79,17 @@ def _topics_there(store: ClusterStore) -> dict[str, str | None]:
     return {row["topic"]: row["topic_id"] for row in rows if row["topic_id"] != UNKNOWN_ID}
 
 
-def _with_offsets(store: ClusterStore, analysis: Manifest | None, groups: list[str]) -> set[str]:
-    """Those of these groups that have any offset on a topic that is there, by the analysis or a
-    snapshot that it has not seen.
+def _offset_seen(
+    store: ClusterStore, analysis: Manifest | None, groups: list[str]
+) -> dict[str, int]:
+    """When an offset of each of these groups was seen last, on a topic that is there, by the
+    analysis or a snapshot that it has not seen; microseconds.
     """
     there = _topics_there(store)
     chosen = _among("group_id", groups)
     rows = [
         row
-        for table in _last_known(store, analysis, chosen, [*_OFFSET, "topic", "topic_id"])
+        for table in _last_known(store, analysis, chosen, [*_OFFSET, *_OF])
         for row in table.to_pylist()
     ]
     for snapshot in told_since(store, analysis, met_readers.DETAIL, None):
@@ -99,17 +99,19 @@ def _with_offsets(store: ClusterStore, analysis: Manifest | None, groups: list[s
         if found.num_rows:
             named = seen_topics(store, snapshot, ["topic_no", "topic", "topic_id"]).to_pylist()
             of = {row["topic_no"]: row for row in named}
-            rows += [{**row, **of[row["topic_no"]]} for row in found.to_pylist()]
-    return {
-        row["group_id"]
-        for row in rows
-        if row["committed_offset"] is not None
-        and row["topic"] in there
-        and there[row["topic"]] in (None, row["topic_id"])
-    }
+            at = {"last_seen_at": seen_at(store.manifest("snapshots", snapshot))}
+            rows += [{**row, **of[row["topic_no"]], **at} for row in found.to_pylist()]
+    seen: dict[str, int] = {}
+    for row in rows:
+        told = row["committed_offset"] is not None and row["last_seen_at"] is not None
+        if told and row["topic"] in there and there[row["topic"]] in (None, row["topic_id"]):
+            at_last = microseconds(row["last_seen_at"])
+            seen[row["group_id"]] = max(at_last, seen.get(row["group_id"], at_last))
+    return seen
 
 
 _OFFSET = ["group_id", "committed_offset"]
+_OF = ["topic", "topic_id", "last_seen_at"]
 
 
 def _last_known(

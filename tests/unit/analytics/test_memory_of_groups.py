@@ -458,6 +458,17 @@ def test_nor_where_it_has_an_offset_anywhere(lab: Lab) -> None:
     assert ("etl", "*") not in memory.met(lab.cluster, ["t"])
 
 
+def test_an_offset_that_was_seen_before_tells_nothing_of_what_it_reads_since(lab: Lab) -> None:
+    """The group was deleted, and came back with another reader: it rebalanced, and is gone."""
+    lab.write(Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 1, "etl": 1}))
+    _untold(lab, "rebalancing", "a")
+    lab.write(Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 1}))
+    assert ("etl", "*") in memory.met(lab.cluster, ["t"])
+    lab.analyze()
+    assert names(lab.targets()["t"]) == ["no-committed-offset"]
+    assert ("etl", "*") in memory.met(lab.cluster, ["t"]), "the analysis carries it"
+
+
 @pytest.mark.parametrize("lists", [True, False])
 def test_an_offset_on_a_topic_that_is_deleted_is_none_of_them(lab: Lab, lists: bool) -> None:
     """Its name is used again, for the topic's next version; `lists`: disks still name the old."""

@@ -51,8 +51,10 @@ def snapshot(
     there: bool,
     incomplete: bool = False,
     state: str = "Stable",
+    at_offset: int = 5,
+    **details: object,
 ) -> None:
-    """`etl`: its members, None: not listed; `there`: the topic is."""
+    """`etl`: its members, None: not listed, and what it committed; `there`: the topic is."""
     at = NOW - timedelta(minutes=minutes_ago)
     writer = store.begin("snapshots", at)
     names = [OLD, TOPIC] if there else [OLD]
@@ -62,12 +64,13 @@ def snapshot(
     writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
     groups = {"group_id": ["etl"], "type": ["classic"], "state": [state], "members": [etl]}
     writer.write("groups", build(SNAPSHOT_TABLES["groups"], {} if etl is None else groups))
-    offset = {"group_id": ["etl"], "topic_no": [0], "partition": [0], "committed_offset": [5]}
+    offset = {"group_id": ["etl"], "topic_no": [0], "partition": [0],
+              "committed_offset": [at_offset]}  # fmt: skip
     writer.write(
         "group_offsets", build(SNAPSHOT_TABLES["group_offsets"], {} if etl is None else offset)
     )
     hidden = {"groups_incomplete": ["broker 2"]} if incomplete else {}
-    writer.commit(0.1, {**NOTHING_HIDDEN, **hidden, "clock_ahead_seconds": 0.0})
+    writer.commit(0.1, {**NOTHING_HIDDEN, **hidden, "clock_ahead_seconds": 0.0, **details})
 
 
 def plan_of(live: FakeCluster, store: ClusterStore) -> Plan:
@@ -94,7 +97,7 @@ def test_who_was_down_since_a_topic_was_made_holds_it(store: ClusterStore) -> No
     (guard,) = plan.partitions[0].guards
     assert guard.name == "no-committed-offset"
     assert "Group etl may subscribe by a pattern" in guard.reason
-    assert "made just now, or since it had members last" in guard.reason
+    assert "made just now, or since it is known to read on" in guard.reason
     assert held(live(members=1), store) == ["etl"], "it has come up just now"
     edited = replace(plan, partitions=(replace(plan.partitions[0], guards=()),))
     rows = [PartitionRow(TOPIC, 0, 60, "pending")]
@@ -102,12 +105,49 @@ def test_who_was_down_since_a_topic_was_made_holds_it(store: ClusterStore) -> No
     assert [why.name for why in found.refused.values()] == ["no-committed-offset"]
 
 
-def test_who_was_up_long_enough_since_does_not(store: ClusterStore) -> None:
-    snapshot(store, 31, 0, there=False)
-    snapshot(store, 25, 0, there=True)
-    snapshot(store, 12, 1, there=True)
+def test_who_has_read_on_since_it_must_have_come_upon_it_does_not(store: ClusterStore) -> None:
+    snapshot(store, 51, 1, there=False)
+    for minutes_ago, offset in ((45, 5), (34, 6), (12, 7)):
+        snapshot(store, minutes_ago, 1, there=True, at_offset=offset)
     snapshot(store, 1, 0, there=True)
     assert held(live(), store) == []
+
+
+@pytest.mark.parametrize(
+    ("then", "members", "state"),
+    [(6, 1, "Stable"), (7, 0, "Empty"), (7, 1, "PreparingRebalance"), (5, 1, "Stable")],
+    ids=["stood", "moved by a tool", "rebalances", "moved back"],
+)
+def test_what_coordinators_list_is_no_sign_of_life(
+    store: ClusterStore, then: int, members: int, state: str
+) -> None:
+    """One that is dead is listed until its session ends, a static member though it was closed."""
+    snapshot(store, 62, 1, there=False)
+    snapshot(store, 60, 1, there=True)
+    snapshot(store, 45, 1, there=True, at_offset=6)
+    snapshot(store, 11, members, there=True, state=state, at_offset=then)
+    assert held(live(), store) == ["etl"]
+
+
+def test_what_was_read_before_it_must_have_come_upon_it_is_none_either(store: ClusterStore) -> None:
+    snapshot(store, 62, 1, there=False)
+    for minutes_ago, offset in ((60, 5), (52, 6), (11, 6)):
+        snapshot(store, minutes_ago, 1, there=True, at_offset=offset)
+    assert held(live(), store) == ["etl"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"clock_error": "BROKER_UNREACHABLE"}, {"clock_ahead_seconds": -60.0}]
+)
+def test_a_wrong_clock_of_the_first_snapshots_makes_nobody_forget_it(
+    store: ClusterStore, wrong: dict[str, object]
+) -> None:
+    """As on the first day, before the right to ask the controller is given."""
+    for minutes_ago in (300, 240):
+        snapshot(store, minutes_ago, 0, there=False, **wrong)
+    for minutes_ago in (200, 100, 1):
+        snapshot(store, minutes_ago, 0, there=True)
+    assert held(live(), store) == ["etl"]
 
 
 def test_who_went_down_before_it_looked_again_holds_it(store: ClusterStore) -> None:

@@ -132,22 +132,41 @@ def test_what_it_read_before_tells_nothing_of_what_it_reads_now(
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_who_rebalanced_and_is_gone_holds_by_no_topic_that_is_deleted(
+def test_who_rebalanced_and_is_gone_is_told_by_an_offset_that_is_as_young(
     tmp_path: Path, there: bool
 ) -> None:
-    """It crashed in each rebalance: nobody could tell what it reads, now that its topic is gone."""
+    """It crashed in each rebalance: nobody could tell what it reads, once its topic is deleted."""
     store = ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
-    snapshot_of(store, 60 * MINUTE, "offset")
-    snapshot_of(store, 30 * MINUTE, "rebalancing", there=there)
+    snapshot_of(store, 30 * MINUTE, "rebalancing", offset=True)
     snapshot_of(store, MINUTE, None, there=there)
     plan = read_live(Room(tmp_path).live, SETTINGS, store, REQUEST, now=NOW).plan([])
     assert bool(plan.free_partitions) is there
 
 
+def test_an_offset_of_before_tells_nothing_of_what_it_rebalanced_for(tmp_path: Path) -> None:
+    """Deleted to read all again, it crashed in each rebalance: it may read more than before."""
+    store = ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
+    snapshot_of(store, 60 * MINUTE, "offset")
+    snapshot_of(store, 30 * MINUTE, "rebalancing")
+    snapshot_of(store, MINUTE, None)
+    plan = read_live(Room(tmp_path).live, SETTINGS, store, REQUEST, now=NOW).plan([])
+    assert [g.name for g in plan.partitions[0].guards] == ["no-committed-offset"]
+    snapshot_of(store, timedelta(0), "offset")  # it told what it reads
+    told = read_live(Room(tmp_path).live, SETTINGS, store, REQUEST, now=NOW).plan([])
+    assert told.free_partitions
+
+
 def snapshot_of(
-    store: ClusterStore, age: timedelta, known_by: str | None, *, there: bool = True
+    store: ClusterStore,
+    age: timedelta,
+    known_by: str | None,
+    *,
+    there: bool = True,
+    offset: bool = False,
 ) -> None:
-    """It shows the topic, and how group app is known by topic `other`, if that is `there`."""
+    """It shows the topic, and how group app is known by topic `other`, if that is `there`; an
+    `offset` besides.
+    """
     writer = store.begin("snapshots", NOW - age)
     names = [TOPIC, "other"] if there else [TOPIC]
     topics = {"topic_no": [0, 1], "topic": names, "topic_id": ["id-1", "id-2"],
@@ -159,9 +178,9 @@ def snapshot_of(
              "state": ["PreparingRebalance" if rebalances else "Stable"],
              "assigned": [at if known_by == "members" else []]}  # fmt: skip
     writer.write("groups", build(SNAPSHOT_TABLES["groups"], group if known_by else {}))
-    offset = {"group_id": ["app"], "topic_no": [1], "partition": [0], "committed_offset": [5]}
-    offset = offset if known_by == "offset" else {}
-    writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], offset))
+    rows = {"group_id": ["app"], "topic_no": [1], "partition": [0], "committed_offset": [5]}
+    told = offset or known_by == "offset"
+    writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], rows if told else {}))
     writer.commit(0.1, {**NOTHING_HIDDEN, "clock_ahead_seconds": 0.0})
 
 
