@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.ui.components import style
 from dashboard.ui.components.states import caught
-from dashboard.ui.session import access, context, routes
+from dashboard.ui.session import access, context, navigation, routes
 
 _ICON = Path(__file__).parent / "ui" / "icon.svg"
 
@@ -17,10 +17,11 @@ _ICON = Path(__file__).parent / "ui" / "icon.svg"
 def show_page() -> None:
     """Run the page that the address names, for those who may look."""
     pages = [routes.page(name) for name in routes.TITLES]
-    chosen = st.navigation(pages, position="top")
+    chosen = st.navigation(pages, position="hidden")  # our links say of which cluster they are
     style.apply()
     if access.admitted():
         context.entered(chosen.url_path)
+        navigation.show(context.this_page())
         chosen.run()
 
 

@@ -18,7 +18,7 @@ from dashboard.purge.upkeep import journal_archive
 from dashboard.settings import read_only
 from dashboard.ui import timeline
 from dashboard.ui.components import grid, markup, states
-from dashboard.ui.purge.runs import left_out, open_journal, past_runs
+from dashboard.ui.purge.runs import each, fold, left_out, open_journal, past_runs
 from dashboard.ui.session import access, context
 from dashboard.ui.session.header import header
 from dashboard.ui.session.journal_memory import verify
@@ -51,7 +51,39 @@ def show() -> None:
             "A purge starts on the page Purge, or with lowwater plan and apply.",
         )
         return
-    show_entries(newest, runs, entries_left_out(verdict))
+    cluster = chosen_cluster()
+    if every := show_every(cluster, newest, runs):
+        cluster = None
+    show_entries(
+        [line for line in newest if cluster is None or line.cluster_id in (cluster, None)],
+        [run for run in runs if cluster is None or run.cluster_id == cluster],
+        entries_left_out(verdict),
+        clusters=every,
+    )
+
+
+def chosen_cluster() -> str | None:
+    """The cluster that the pages show; None where there is none: then nothing is left out."""
+    try:
+        return context.open_cluster().cluster_id
+    except LowwaterError:
+        return None
+
+
+def show_every(cluster: str | None, found: Sequence[Line], runs: Sequence[RunRow]) -> bool:
+    """The switch that takes in other clusters, where the journal has some; whether it is on."""
+    others = {line.cluster_id for line in found} | {run.cluster_id for run in runs}
+    others -= {cluster, None}
+    if cluster is None or not others:
+        return bool(others)
+    return bool(
+        st.toggle(
+            f"Show {formats.plural(len(others), 'other cluster')} too",
+            key="every",
+            bind="query-params",
+            help="One journal keeps the purges of every cluster that this machine works on.",
+        )
+    )
 
 
 @st.fragment(run_every=timedelta(seconds=5))
@@ -148,8 +180,12 @@ def show_exports(journal: Journal) -> None:
         )
 
 
-def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> None:
-    """Runs and the newest entries, both by the same filters; `cut` says what is left out."""
+def show_entries(
+    found: Sequence[Line], runs: Sequence[RunRow], cut: str, *, clusters: bool
+) -> None:
+    """Runs and the newest entries, both by the same filters; `cut` says what is left out, and
+    `clusters` that they are of several.
+    """
     columns = st.columns(5)
     who = _one(columns[0], "Person", {line.who for line in found}, "who")
     topic = _one(columns[1], "Topic", {t for line in found for t in line.topics}, "topic")
@@ -171,7 +207,10 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> Non
     ]
     if runs:
         st.html(f'<div class="lw"><h2>{formats.plural(len(kept), "run")}</h2></div>')
-        timeline.runs_table(kept, topics, utc_now())
+        folded = fold(kept)
+        if len(folded) < len(kept) and st.toggle("Each run of a policy", key="each"):
+            folded = each(kept)
+        timeline.runs_table(folded, topics, utc_now(), clusters=clusters)
         if cut := left_out():
             st.caption(cut)
     in_state = {run.run_id for run in runs if run.outcome == state}
@@ -203,7 +242,10 @@ def show_timeline(rows: Sequence[Line], cut: str) -> None:
             "What": [KINDS.get(line.kind, line.kind) for line in rows],
             "Said": [line.said for line in rows],
             "Topics": [", ".join(sorted(line.topics)) for line in rows],
-            "Run": [f"purge?run={line.run_id}" if line.run_id else None for line in rows],
+            "Run": [
+                timeline.address(line.run_id, line.cluster_id) if line.run_id else None
+                for line in rows
+            ],
         }
     )
     grid.show(

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.ui import over_time
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
 from dashboard.ui.session import routes
@@ -43,6 +44,7 @@ def show() -> None:
         f"were waived.<br><small>{text(standing(screen, rows))}</small></div>"
     )
     show_answers(name, rows, freed)
+    over_time.group_line(screen, name)
     st.html(topics_html(rows, unread(screen, name)))
 
 

@@ -15,6 +15,7 @@ import streamlit as st
 from dashboard.core.words import days_ahead
 from dashboard.estimate.curves import SWING
 from dashboard.store.finding_rows import GrowthRow
+from dashboard.ui import over_time
 from dashboard.ui.components import grid, markup, states
 from dashboard.ui.growth import advice, choice
 from dashboard.ui.growth.choice import known_of
@@ -66,14 +67,15 @@ _AFTER = ("Leaves now", "Full then", "Growth then", "Full then in")
 
 
 def soonest_first(found: Sequence[Outcome]) -> list[Outcome]:
-    """By today's days to full; those that do not fill up by fullness, those not known last."""
+    """By the day on which they are full; then those that may fill up, those that do not, and those
+    of which it is not known, the fullest first.
+    """
 
-    def order(outcome: Outcome) -> tuple[float, float, int, str]:
+    def order(outcome: Outcome) -> tuple[tuple[int, float], float, int, str]:
         disk = outcome.disk
-        days = disk.growth.days_to_full if disk.growth else None
         share = _share(disk.used_bytes, disk.total_bytes)
         return (
-            math.inf if days is None else days,
+            days_to_full.order(disk.growth),
             -(share if share is not None else -1),
             disk.broker_id,
             disk.log_dir,
@@ -145,7 +147,7 @@ def _row(outcome: Outcome, asked: Scenario) -> list[str]:
             _two(formats.size(gone.likely), _sizes(gone.soonest, gone.latest)),
             f"<b>{_percent(then)}</b>",
             _rate(outcome.growth),
-            _two(_in(outcome.days.likely), _bounds(outcome.days)),
+            _two(_told(outcome.days).removeprefix("full in "), _bounds(outcome.days)),
         ]
     name = markup.hover(_name(outcome), f"broker {disk.broker_id} {disk.log_dir}")
     return [name, *cells]
@@ -210,11 +212,18 @@ def _bounds(days: Range) -> str:
 
 
 def _days(days: Range) -> str:
-    likely, between = _in(days.likely), _bounds(days)
-    said = likely if likely in (days_to_full.NEVER, formats.UNKNOWN) else f"full in {likely}"
-    if days.latest is not None and math.isinf(days.latest) and said.startswith("full in"):
-        said = days_to_full.MAYBE
-    return f"{said} ({between})" if between else said
+    between = _bounds(days)
+    return f"{_told(days)} ({between})" if between else _told(days)
+
+
+def _told(days: Range) -> str:
+    """As `days_to_full.likely` says it of today: no day where the latest is never."""
+    likely = _in(days.likely)
+    if likely in (days_to_full.NEVER, formats.UNKNOWN):
+        return likely
+    if days.latest is not None and math.isinf(days.latest):
+        return days_to_full.MAYBE
+    return f"full in {likely}"
 
 
 def assumptions(known: Known, asked: Scenario) -> list[str]:
@@ -282,6 +291,8 @@ def show_topics(screen: Screen, found: Sequence[Outcome]) -> None:
     st.html('<div class="lw"><h2>What fills it</h2></div>')
     names = {f"broker {o.disk.broker_id} · {o.disk.log_dir}": o.disk for o in found}
     chosen = names[st.selectbox("Log dir", list(names), key="growth-dir")]
+    if chosen.log_dir:
+        over_time.disk_line(screen, chosen.broker_id, chosen.log_dir)
     rows = of_dir(findings_of(screen).table("growth"), chosen.broker_id, chosen.log_dir)
     if not rows.num_rows:
         st.caption("How fast its topics grow is not known yet: it takes 3 snapshots over 10 min.")
@@ -291,7 +302,7 @@ def show_topics(screen: Screen, found: Sequence[Outcome]) -> None:
     grid.show(
         shown,
         {
-            "Topic": st.column_config.TextColumn(width=320),
+            "Topic": st.column_config.TextColumn(),
             **{
                 title: number(f"{title} ({unit})", format="%.2f", help=why)
                 for title, _, why in _COLUMNS

@@ -8,7 +8,7 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard.settings.price import Price
-from dashboard.ui import making_room, overview
+from dashboard.ui import making_room, overview, treemap
 from dashboard.ui.components import markup, states, style
 from dashboard.ui.components.glossary import term
 from dashboard.ui.components.states import how_do_you_know
@@ -149,17 +149,18 @@ def show_next(screen: Screen, numbers: Headline) -> None:
 def show_treemap(screen: Screen) -> None:
     """Topics by bytes on disk; a click leads to the topic's page."""
     st.html(
-        '<div class="lw"><h2>Topics by bytes on disk <small>darker: more of it reclaimable; '
+        '<div class="lw"><h2>Topics by bytes on disk <small>'
+        f"{'brighter' if style.dark() else 'darker'}: more of it reclaimable; "
         "click one to see what holds the rest</small></h2></div>"
     )
     rows = rows_of(screen)
-    if rows and not overview.shown_topics(rows):
+    if rows and not treemap.shown_topics(rows):
         st.caption("Sizes of topics are unknown: no replica's size could be read.")
         return
     # A fresh key per visit: a tile that stays selected would lead away again on return.
     visit = st.session_state.setdefault("lw-treemap-visit", 0)
     event = st.echarts_chart(
-        overview.treemap(rows, dark=style.dark()),
+        treemap.treemap(rows, dark=style.dark()),
         height=340,
         key=f"treemap-{visit}",
         on_select="rerun",
@@ -168,7 +169,7 @@ def show_treemap(screen: Screen) -> None:
     chosen = [i for group in event.selection.selected for i in group["data_indices"]]
     if chosen:
         st.session_state["lw-treemap-visit"] = visit + 1
-        shown = overview.shown_topics(rows)
+        shown = treemap.shown_topics(rows)
         if chosen[0] < len(shown):
             routes.go("topic", name=shown[chosen[0]].topic)
         routes.go("reclaimable")

@@ -106,7 +106,7 @@ def show_now(screen: Screen, policy: Policy) -> None:
 def show_runs(view: PolicyView, now: datetime) -> None:
     """The newest runs, each a link to itself."""
     st.html('<div class="lw"><h3>Last runs <small>of this week</small></h3></div>')
-    runs.links(policy_table.last_runs(open_journal(), view), now)
+    runs.links(runs.each(policy_table.last_runs(open_journal(), view)), now)
     rest = len(view.runs) - policy_table.LAST_RUNS
     if not view.runs:
         st.caption("None.")

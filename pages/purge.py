@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.jobs import queue
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.journal_rows import RunRow, RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
 from dashboard.ui.purge import confirming, drafting, plan_view, run_view, runs
@@ -127,9 +127,23 @@ def preview_of(screen: Screen, request: Request) -> Draft | None:
 def show_run(screen: Screen, run_id: str) -> None:
     """The run, live while it is open or its receipt is not final."""
     view = open_journal().run(run_id)
+    if view.run.cluster_id != screen.cluster.cluster_id:
+        st.html(elsewhere_html(view.run))
     live = still_moving(view)
     st.fragment(states.guarded(follow), run_every=_LIVE if live else None)(screen, run_id, live)
-    st.button("Plan another purge", key="plan-another", on_click=st.query_params.clear)
+    st.button("Plan another purge", key="plan-another", on_click=routes.stay)
+
+
+def elsewhere_html(run: RunRow) -> str:
+    """That the run below is of another cluster than the header: a link to it, where it is here."""
+    its = [each.key for each in context.choices() if each.cluster_id == run.cluster_id]
+    where = markup.text(run.cluster_name)
+    if its:
+        where = markup.to(routes.here("purge", its[0]), run.cluster_name)
+    return (
+        '<div class="lw lw-state warn" role="status"><p>This run is of another cluster: '
+        f"<b>{where}</b>. The header tells of the one that the pages show.</p></div>"
+    )
 
 
 def follow(screen: Screen, run_id: str, live: bool) -> None:

@@ -243,7 +243,7 @@ def show_purges(screen: Screen, topic: str) -> None:
     st.html('<div class="lw"><h2>Purges</h2></div>')
     newest = runs.past_runs(screen.cluster.cluster_id)[:_LOOKED_AT]
     topics = runs.open_journal().topics_of([run.run_id for run in newest])
-    found = [run for run in newest if topic in topics[run.run_id]][:_RUNS]
+    found = runs.fold(run for run in newest if topic in topics[run.run_id])[:_RUNS]
     runs.links(found, screen.now)
     routes.link("audit", "All purges of it" if found else "No purge of it yet", topic=topic)
 

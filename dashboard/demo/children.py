@@ -28,6 +28,11 @@ from dashboard.settings.settings import Settings
 WATCH_EVERY = "10s"
 ORPHAN_DELAY = "1m"  # instead of two hours: a demo is looked at for minutes
 ROOT = Path(__file__).parents[2]
+# The second cluster of `--clusters 2`: small, so that two fit where one does.
+SECOND = "demo-2"
+SECOND_TOPICS = ("clickstream", "payments")
+SECOND_HEAP_MB = 256
+SECOND_EVERY = "30s"
 _IN_SETTINGS = ("LOWWATER_DATA", "LOWWATER_STATE_DIR", "LOWWATER_CACHE_DIR")
 
 
@@ -73,10 +78,12 @@ def environment(place: Place, environ: Mapping[str, str] = os.environ) -> dict[s
     }
 
 
-def workload(bootstrap: str, place: Place, *, load: bool) -> list[str]:
-    """The command of the workload; `load` fills the topics first."""
+def workload(bootstrap: str, place: Place, *, load: bool, only: Sequence[str] = ()) -> list[str]:
+    """The command of the workload; `load` fills the topics first. `only`: of some topics alone."""
     command = [sys.executable, "-m", "dashboard.demo.workload", "--bootstrap", bootstrap]
-    return command + ["--load", "--ready-file", str(place.loaded_file)] * load
+    command += [word for topic in only for word in ("--only", topic)]
+    ready = [] if only else ["--ready-file", str(place.loaded_file)]
+    return command + ["--load", *ready] * load
 
 
 def inventory(disks: Sequence[Disk]) -> list[str]:
@@ -85,11 +92,17 @@ def inventory(disks: Sequence[Disk]) -> list[str]:
     return [sys.executable, "-m", "dashboard.demo.children", *(w for flag in flags for w in flag)]
 
 
-def watch(bootstrap: str, place: Place, disks: Sequence[Disk]) -> list[str]:
+def watch(
+    bootstrap: str,
+    place: Place,
+    disks: Sequence[Disk],
+    name: str = "demo",
+    every: str = WATCH_EVERY,
+) -> list[str]:
     """The command of the loop that collects and analyzes, with the stock taken of `disks`."""
     return [
-        *_verb("watch"), "--bootstrap-server", bootstrap, "--name", "demo",
-        "--data", place.data, "--every", WATCH_EVERY,
+        *_verb("watch"), "--bootstrap-server", bootstrap, "--name", name,
+        "--data", place.data, "--every", every,
         *(word for disk in disks for word in ("--inventory", disk.file)),
     ]  # fmt: skip
 
@@ -158,6 +171,11 @@ def settings_text(
                 f"declared_at = {now.date().isoformat()}",
             ]
     return "\n".join(lines) + "\n"
+
+
+def second_section(bootstrap: str) -> str:
+    """What the settings file says of the second cluster besides."""
+    return f'\n[clusters.{SECOND}]\n"bootstrap.servers" = {_quoted(bootstrap)}\n'
 
 
 def _verb(name: str) -> list[str]:

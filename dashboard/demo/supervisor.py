@@ -30,6 +30,7 @@ from dashboard.settings.settings import Settings
 
 DEFAULT_PORT = 8501
 PARTS = ("workload", "inventory", "watch", "dashboard")
+SECOND_PARTS = ("workload-2", "watch-2")
 LOAD_TIMEOUT_SECONDS = 180.0
 STOCK_TIMEOUT_SECONDS = 60.0
 PAGE_TIMEOUT_SECONDS = 60.0
@@ -60,6 +61,7 @@ class Supervisor:
         parts: Sequence[str] = PARTS,
         brokers: int = 3,
         leader_only_preview: bool = False,
+        clusters: int = 1,
     ) -> None:
         self._settings = settings
         self._say = say
@@ -67,6 +69,8 @@ class Supervisor:
         self._parts = parts
         self._brokers = brokers
         self._preview = leader_only_preview
+        self._clusters = clusters
+        self._second: LocalCluster | None = None
         self._port = choose_port(port)
         self._data = str(Path(data).resolve()) if data and "://" not in data else data
         self._began = time.monotonic()
@@ -120,6 +124,24 @@ class Supervisor:
             self._await(part)
         self._note(phase="running", url=place.url if "dashboard" in self._parts else None)
         self._ready(self._state)
+        if self._clusters > 1:
+            self._start_second(java, ending)
+
+    def _start_second(self, java: jars.KafkaJars, ending: ExitStack) -> None:
+        """One broker more, a cluster of its own, once the first one's page is there to show it."""
+        place = self._place
+        self._second = LocalCluster(
+            place.room / "kafka-2", java, brokers=1, environ=children.environment(place),
+            heap_mb=children.SECOND_HEAP_MB,
+        )  # fmt: skip
+        ending.callback(self._second.stop)
+        self._second.start()
+        with place.settings.open("a") as file:
+            file.write(children.second_section(self._second.bootstrap))
+        self._tell(f"second cluster {children.SECOND} up")
+        for part in SECOND_PARTS:
+            ending.callback(self._stop_child, part)
+            self._spawn(part, first=True)
 
     def _exporters(self, java: str, place: Place) -> tuple[dict[int, list[str]], dict[int, str]]:
         """Java flags and the address of each broker's metrics; none where the jar cannot be had."""
@@ -160,6 +182,12 @@ class Supervisor:
             "inventory": lambda: children.inventory(self._disks),
             "watch": lambda: children.watch(bootstrap, place, self._disks),
             "dashboard": lambda: children.dashboard(place),
+            "workload-2": lambda: children.workload(
+                self._second_bootstrap, place, load=first, only=children.SECOND_TOPICS
+            ),
+            "watch-2": lambda: children.watch(
+                self._second_bootstrap, place, [], children.SECOND, children.SECOND_EVERY
+            ),
         }
         self._children[part] = processes.spawn(
             commands[part](),
@@ -168,6 +196,11 @@ class Supervisor:
             cwd=children.ROOT,
         )
         self._note()
+
+    @property
+    def _second_bootstrap(self) -> str:
+        assert self._second is not None
+        return self._second.bootstrap
 
     def _await(self, part: str) -> None:
         """Waits until a part has done what the next one needs."""
@@ -238,6 +271,8 @@ class Supervisor:
         """Writes down what changed, and who is there now."""
         found = {part: child.pid for part, child in self._children.items()}
         found |= {f"broker-{i}": pid for i, pid in self._cluster.pids().items()}
+        if self._second is not None:
+            found |= {f"broker-2-{i}": pid for i, pid in self._second.pids().items()}
         ids = {name: ProcessId.of(pid) for name, pid in found.items()}
         self._state = dataclasses.replace(self._state, children=ids, **changes)  # type: ignore[arg-type]
         try:

@@ -57,11 +57,13 @@ def up(
     parts: Sequence[str] = PARTS,
     brokers: int = 3,
     leader_only_preview: bool = False,
+    clusters: int = 1,
 ) -> None:
     """Runs the demo in the foreground until Ctrl-C (KeyboardInterrupt) or `down` (returns).
 
     `ready` gets the running demo once the page answers. `leader_only_preview`
-    chooses brokers that know DeleteRecords v3, compiled on first use. Raises DemoError when a
+    chooses brokers that know DeleteRecords v3, compiled on first use; a second of `clusters` has
+    one broker and comes last. Raises DemoError when a
     demo runs already, the port is taken, or a part does not come up.
     """
     running = state.read(settings.state_dir)
@@ -83,6 +85,7 @@ def up(
         parts=parts,
         brokers=brokers,
         leader_only_preview=leader_only_preview,
+        clusters=clusters,
     )
     if supervisor.run() == signal.SIGINT:
         raise KeyboardInterrupt

@@ -213,44 +213,46 @@ class Actor(Protocol):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m dashboard.demo.workload --bootstrap H:P [--load] [--ready-file F]`; 0 when asked
-    to end, 1 when the first load failed."""
+    """`python -m dashboard.demo.workload --bootstrap H:P [--load] [--ready-file F] [--only TOPIC]`;
+    0 when asked to end, 1 when the first load failed."""
     parser = argparse.ArgumentParser(prog="workload")
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--load", action="store_true", help="create and fill the topics first")
     parser.add_argument("--ready-file", type=Path, help="written once the topics are loaded")
+    parser.add_argument("--only", action="append", help="of all topics those of this name")
     options = parser.parse_args(arguments)
+    topics = [t for t in TOPICS if options.only is None or t.name in options.only]
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     ended = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
-        loaded = first_load(options.bootstrap) if options.load else {}
+        loaded = first_load(options.bootstrap, topics) if options.load else {}
     except DemoError as error:
         LOG.error("%s", error.message)
         return 1
     if options.ready_file:
         options.ready_file.write_text(json.dumps(loaded))
-    run(actors(options.bootstrap), ended)
+    run(actors(options.bootstrap, topics), ended)
     return 0
 
 
-def first_load(bootstrap: str) -> dict[str, float]:
+def first_load(bootstrap: str, topics: Sequence[TopicTruth]) -> dict[str, float]:
     """Creates and fills the topics, commits the groups; record bytes and seconds."""
     began = time.monotonic()
-    load.create_topics(bootstrap, TOPICS)
-    size = load.produce_first_load(bootstrap, TOPICS, now_ms=int(time.time() * 1000))
-    load.commit_offsets(bootstrap, TOPICS)
+    load.create_topics(bootstrap, topics)
+    size = load.produce_first_load(bootstrap, topics, now_ms=int(time.time() * 1000))
+    load.commit_offsets(bootstrap, topics)
     return {"record_bytes": size, "seconds": round(time.monotonic() - began, 1)}
 
 
-def actors(bootstrap: str) -> list[Actor]:
+def actors(bootstrap: str, topics: Sequence[TopicTruth]) -> list[Actor]:
     """Everybody who reads and writes."""
-    silent = [SilentReader(bootstrap, topic) for topic in TOPICS if topic.reads_without_commit]
+    silent = [SilentReader(bootstrap, topic) for topic in topics if topic.reads_without_commit]
     return [
-        Writer(bootstrap, TOPICS),
-        TransactionalWriter(bootstrap, TOPICS),
-        *group_readers(bootstrap, TOPICS),
+        Writer(bootstrap, topics),
+        *([TransactionalWriter(bootstrap, topics)] if any(t.transactional for t in topics) else []),
+        *group_readers(bootstrap, topics),
         *silent,
     ]
 

@@ -217,11 +217,11 @@ def figures(source: Source) -> tuple[Figure, ...]:
     fullest = Figure("Fullest disk", Words(f"{share:.0%}"), _where(known[0]))
     rates = days_to_full.of_disks(source.read("growth"))
     untold = _untold(disks, rates)
-    filling = [(row.days_to_full, row) for row in rates.values() if row.days_to_full is not None]
+    filling = [row for row in rates.values() if row.days_to_full is not None]
     if not filling:
         said, note = (formats.UNKNOWN, untold) if untold else ("not filling up", "at today's pace")
         return fullest, Figure("First disk full", Words(said), note)
-    _, first = min(filling, key=lambda pair: pair[0])
+    first = min(filling, key=days_to_full.order)
     in_days = Words(days_to_full.likely(first).removeprefix("full "))
     sure = days_to_full.between(first.days_to_full_low, first.days_to_full_high)
     note = ", ".join(filter(None, (_where(first), sure, untold)))
@@ -262,8 +262,8 @@ def section(source: Source) -> Section:
 
 
 def _said(disks: Sequence[DiskRow], rates: Rates) -> tuple[Words, ...]:
-    dated = [r for r in rates.values() if days_to_full.likely(r).startswith("full in")]
-    soon = [r for r in dated if (r.days_to_full or 0) <= _WEEK]
+    dated = [row for row in rates.values() if days_to_full.dated(row)]
+    soon = [row for row in dated if (row.days_to_full or 0) <= _WEEK]
     unmeasured = sum(row.used_share is None for row in disks)
     said = []
     untold = _untold(disks, rates)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.core.clock import format_time
+from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.words import binary
 from dashboard.domain.system_topics import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
 from dashboard.topics.retention_fit import named, span
@@ -91,6 +92,15 @@ class IdleTopic:
         since = self.taken_at - timedelta(days=days)
         verdict, reason = _read(self, since) or _quiet(self, days, since) or (IDLE, _idle(self))
         return replace(self, idle_days=days, verdict=verdict, reason=reason)
+
+
+_CSV = ("topic", "verdict", "reason", "kind", "tool", "owner", "size_bytes", "quiet_since",
+        "groups", "last_commit_at", "evidence")  # fmt: skip
+
+
+def as_csv(rows: Sequence[IdleTopic]) -> str:
+    """A line a topic, under the columns' own names."""
+    return rows_as_csv(_CSV, ([getattr(row, name) for name in _CSV] for row in rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dashboard.core.clock import format_time
+from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.words import binary
 
 SHORTER, KEEP, TOO_SHORT, UNKNOWN = "shorter", "keep", "too-short", "unknown"
@@ -177,6 +178,37 @@ def change(
         f"kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics "
         f"--entity-name {shlex.quote(topic)} --add-config retention.ms={fits}"
     )
+
+
+def changes(
+    rows: Sequence[RetentionFit],
+    form: str,
+    bootstrap_servers: str | None,
+    unusable: str,
+    doubts: Mapping[str, str],
+) -> str:
+    """The shorter retention of every topic that has one, as one text of the form; a comment says
+    why of those to which none is given. `doubts`: per topic who else may want its records.
+    """
+    parts = [_comment(CAUTION)]
+    for row in (row for row in rows if row.verdict == SHORTER):
+        why = unusable or doubts.get(row.topic, "")
+        text = change(row, form, bootstrap_servers, why)
+        parts.append(text or _comment(f"{row.topic}: no change is given: {why}"))
+    return ("\n---\n" if form == "strimzi" else "\n\n").join(parts) + "\n"
+
+
+def _comment(text: str) -> str:
+    return "\n".join(f"# {line}" for line in text.splitlines())
+
+
+_CSV = ("topic", "verdict", "reason", "owner", "lag_high_ms", "retention_ms", "fits_ms",
+        "freed_low_bytes", "freed_likely_bytes", "freed_high_bytes")  # fmt: skip
+
+
+def as_csv(rows: Sequence[RetentionFit]) -> str:
+    """A line a topic, under the columns' own names."""
+    return rows_as_csv(_CSV, ([getattr(row, name) for name in _CSV] for row in rows))
 
 
 def _terraform(topic: str, fits: int) -> str:

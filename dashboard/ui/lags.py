@@ -26,6 +26,7 @@ TOPICS, BROKERS = 15, 12  # shown; the others share one row, one column
 _STEPS = ((1.0, "under 1 s"), (10.0, "1 to 10 s"), (60.0, "10 s to 1 min"), (600.0, "to 10 min"))
 _LONGEST = "over 10 min"
 _OTHERS = "others"
+_NAME_LETTERS = 28  # of a topic's name beside its row
 _N = TypeVar("_N", int, float)
 
 
@@ -145,7 +146,8 @@ def _row(found: Heat, at: int, topic: str) -> str:
               shown, _broker(broker))
         for column, broker in enumerate(found.brokers)
     )  # fmt: skip
-    return f'<tr><th scope="row" title="{markup.text(shown)}">{markup.text(shown)}</th>{cells}</tr>'
+    name = markup.text(formats.middle(shown, _NAME_LETTERS))
+    return f'<tr><th scope="row" title="{markup.text(shown)}">{name}</th>{cells}</tr>'
 
 
 def _column(found: Heat, at: int) -> int:
@@ -235,7 +237,7 @@ def select_slow(rows: Sequence[Row], told: Mapping[Replica, Sequence[Point]]) ->
     at = grid.selected(
         shown,
         {
-            "Replica": text(width=150),
+            "Replica": text(width=grid.room_for(shown["Replica"], 150)),
             "Broker": number(width=58),
             "Log dir": text(width=70),
             "Seconds": number("Behind (s)", format="%.1f", width=80,

@@ -176,8 +176,8 @@ def _share(room: Room) -> str:
 def _when(room: Room) -> str:
     if room.growth is None or room.growth.used_bytes_per_hour is None:
         return "until it is full: not enough history yet"
-    fills = room.growth.days_to_full is not None
-    return "until nothing is left, as it goes on" if fills else "as it goes on now"
+    dated = days_to_full.dated(room.growth)
+    return "until nothing is left, as it goes on" if dated else "as it goes on now"
 
 
 def _ask(found: Sequence[Room], blockers: pa.Table) -> Question | None:

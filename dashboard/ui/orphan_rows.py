@@ -155,7 +155,7 @@ def show_table(rows: Sequence[OrphanRow]) -> list[OrphanRow]:
             "Kind": text(width=110),
             "Broker": number(width=60),
             "Log dir": text(width=90),
-            "Folder": text(width=220),
+            "Folder": text(width=grid.room_for((row.name for row in rows), 220)),
             "On disk": number(f"On disk ({unit})", format="%.2f", width=100),
             "Newest record": time(format="distance", width=115),
             "First seen": time(format="distance", width=105),

@@ -1,4 +1,6 @@
-"""Bytes of a topic, or of a disk, in kept snapshots as a line: what is not known has no point."""
+"""Bytes of a topic, of a disk, or that a group holds back, over time: a line, whose points are kept
+snapshots or analyses; what is not known has no point.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from dashboard.store.snapshots import ClusterStore
 from dashboard.ui.components import markup, style
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
-from dashboard.views.colours import LIVE
+from dashboard.views.colours import HELD, LIVE, Meaning
+from dashboard.views.facts import known_total
 
 MOST = 12  # snapshots that are read: each costs the replicas' tables of its time
 _KEPT = 5_000  # snapshots are never changed: what one said of a topic is read once
@@ -44,19 +47,29 @@ def disk_line(screen: Screen, broker_id: int, log_dir: str) -> None:
     _draw(found, f"used-{broker_id}-{log_dir}", f"Used bytes of {log_dir} on broker {broker_id}")
 
 
+def group_line(screen: Screen, group: str) -> None:
+    """What a group held back in kept analyses, as its page says it of the newest."""
+    since = _since(screen, "What it holds back, over", "group-span")
+    cluster, found = screen.cluster, []
+    for analysis_id in spread(cluster.ids("findings"), since):
+        with suppress(StoreError):  # pruned meanwhile
+            point = _held(cluster, cluster.path, analysis_id, group)
+            found += [point] if point else []
+    _draw(found, f"held-{group}", f"Bytes that {group} holds back", HELD)
+
+
 def _since(screen: Screen, label: str, key: str) -> datetime | None:
     chosen = st.segmented_control(label, list(_SPANS), default="all", key=key, required=True)
     hours = _SPANS[chosen or "all"]
     return None if hours is None else screen.now - timedelta(hours=hours)
 
 
-def _draw(points: Sequence[Point], key: str, alt: str) -> None:
+def _draw(points: Sequence[Point], key: str, alt: str, meaning: Meaning = LIVE) -> None:
     if len(points) < 2:
         st.caption("It was measured less than twice in that time: there is no line.")
         return
-    st.echarts_chart(
-        option(points, dark=style.dark()), height=180, key=key, alt=f"{alt} in kept snapshots"
-    )
+    drawn = option(points, dark=style.dark(), meaning=meaning)
+    st.echarts_chart(drawn, height=180, key=key, alt=f"{alt}, over time")
 
 
 def sizes(screen: Screen, topic: str, since: datetime | None = None) -> list[Point]:
@@ -127,11 +140,24 @@ def _used(
     return taken_at, rows[0]["total_bytes"] - rows[0]["usable_bytes"]
 
 
-def option(points: Sequence[Point], *, dark: bool) -> dict[str, Any]:
+@st.cache_data(max_entries=_KEPT, show_spinner=False)
+def _held(_cluster: ClusterStore, path: str, analysis_id: str, group: str) -> Point | None:
+    del path
+    rows = _cluster.read(
+        "findings", analysis_id, "blockers", ["group_id", "bytes_held_alone"],
+        only=pc.field("group_id") == group,
+    )  # fmt: skip
+    size = known_total(rows, "bytes_held_alone")
+    if not rows.num_rows or size is None:
+        return None
+    return _cluster.manifest("findings", analysis_id).taken_at, size
+
+
+def option(points: Sequence[Point], *, dark: bool, meaning: Meaning = LIVE) -> dict[str, Any]:
     """The ECharts option of the line."""
     unit, one = formats.common_unit(size for _, size in points)
     ink = "#b3bfce" if dark else "#475569"
-    colour = LIVE.on_dark if dark else LIVE.fill
+    colour = meaning.on_dark if dark else meaning.fill
     return {
         "animation": False,
         "tooltip": {"show": True},

@@ -1,11 +1,10 @@
-"""Overview's pictures and lists: disks by meaning, topics by size, and what to look at first."""
+"""Overview's pictures and lists: disks by meaning, and what to look at first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +17,9 @@ from dashboard.ui.components.markup import plain
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import colours, days_to_full, formats
-from dashboard.views.colours import SHARE_SCALE, Meaning
-from dashboard.views.facts import UNDECLARED
+from dashboard.views.colours import Meaning
 from dashboard.views.followers import slow_units
 from dashboard.views.headline import blockers_by_group, unknown_blockers
-from dashboard.views.topic_rows import TopicRow
 
 # One bar per broker and log dir, stacked by meaning, fullest first.
 
@@ -233,95 +230,6 @@ def _days_to_full(growth: GrowthRow | None) -> str:
 
 def _short(log_dir: str) -> str:
     return log_dir if len(log_dir) <= 8 else f"…{log_dir[-7:]}"
-
-
-# The treemap of topics: size is bytes over all replicas, fill the share that is reclaimable.
-
-TOPICS_SHOWN = 300
-_UNKNOWN = "#cbd5e1"  # grey, where the scale of shares is green
-_LEAST_LABELLED = 0.008  # of all bytes: below it a tile has no room for its name
-
-
-def shown_topics(rows: Sequence[TopicRow]) -> list[TopicRow]:
-    """The largest topics, in the order of the tiles; the others share one tile after them."""
-    largest = sorted(rows, key=lambda row: (-(row.size_bytes or 0), row.topic))
-    return [row for row in largest[:TOPICS_SHOWN] if row.size_bytes]
-
-
-def treemap(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
-    """The ECharts option. Tiles carry their texts: an option cannot hold functions."""
-    shown = shown_topics(rows)
-    whole = sum(row.size_bytes or 0 for row in rows)
-    tiles = [_of_topic(row, whole) for row in shown]
-    rest = whole - sum(row.size_bytes or 0 for row in shown)
-    if rest > 0:
-        smaller = set(rows).difference(shown)
-        known = [r.reclaimable_bytes for r in smaller if r.reclaimable_bytes is not None]
-        given = sum(known) if known else None
-        tiles.append(_tile(f"{len(rows) - len(shown)} smaller topics", rest, given, whole))
-    return {
-        "animation": False,
-        "tooltip": {"show": True},
-        "series": [
-            {
-                "type": "treemap",
-                "data": tiles,
-                "roam": False,
-                "animation": False,
-                "animationDurationUpdate": 0,
-                "nodeClick": False,
-                "selectedMode": "single",
-                "breadcrumb": {"show": False},
-                "left": 0,
-                "right": 0,
-                "top": 0,
-                "bottom": 0,
-                "itemStyle": {"borderColor": "#0e1420" if dark else "#ffffff", "gapWidth": 1},
-            }
-        ],
-    }
-
-
-def _of_topic(row: TopicRow, whole: int) -> dict[str, Any]:
-    """What guards hold all of is grey, as what is not known: none of it may go, whose is it?"""
-    if row.guarded_bytes == 0 or row.consumed_bytes:
-        return _tile(row.topic, row.size_bytes or 0, row.reclaimable_bytes, whole)
-    names = ", ".join(name for name in row.guards if name != UNDECLARED)
-    why = f"{formats.size(row.guarded_bytes)} below its targets, guarded: {names}"
-    return _tile(row.topic, row.size_bytes or 0, None, whole, said="guarded", why=why)
-
-
-def _tile(
-    name: str,
-    size_bytes: int,
-    given_bytes: int | None,
-    whole: int,
-    *,
-    said: str = formats.UNKNOWN,
-    why: str = "what is reclaimable is unknown",
-) -> dict[str, Any]:
-    """`given_bytes` are reclaimable; None: that is not known, as without any committed group, and
-    `said` and `why` stand there instead.
-    """
-    share = min(1.0, (given_bytes or 0) / size_bytes) if size_bytes else 0.0
-    step = min(len(SHARE_SCALE) - 1, int(share * len(SHARE_SCALE)))
-    if given_bytes is not None:
-        said = f"{share:.0%}"
-        why = f"{formats.size(given_bytes)} reclaimable" if given_bytes else "none reclaimable"
-    return {
-        "name": name,
-        "value": size_bytes,
-        "itemStyle": {"color": _UNKNOWN if given_bytes is None else SHARE_SCALE[step]},
-        "label": {
-            "show": size_bytes >= _LEAST_LABELLED * whole,
-            "formatter": f"{name}\n{formats.size(size_bytes)} · {said}",
-            "color": "#ffffff" if step >= 3 else "#0b1220",
-            "fontSize": 12,
-            "lineHeight": 16,
-            "overflow": "truncate",
-        },
-        "tooltip": {"formatter": f"{name}: {formats.size(size_bytes)} on disk, {why}"},
-    }
 
 
 # The Overview's short lists: five rows each, every row a link to where it is acted on.

@@ -109,7 +109,7 @@ def show(rows: Sequence[TopicRow], growth: Mapping[str, int], key: str) -> list[
     shown, units = frame(rows, growth)
     chosen = grid.selected(
         shown,
-        _config(units),
+        _config(units, grid.room_for((row.topic for row in rows), 150)),
         (row.topic for row in rows),
         key=key,
         several=True,
@@ -125,7 +125,7 @@ def show(rows: Sequence[TopicRow], growth: Mapping[str, int], key: str) -> list[
     return [rows[index].topic for index in chosen]
 
 
-def _config(units: Mapping[str, str]) -> dict[str, Any]:
+def _config(units: Mapping[str, str], topic_width: int) -> dict[str, Any]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     config: dict[str, Any] = {
         title: number(f"{title} ({units[title]})", format="%.2f", help=why, width=width)
@@ -133,7 +133,7 @@ def _config(units: Mapping[str, str]) -> dict[str, Any]:
     }
     short = f"Growth/h ({units[GROWTH]})"
     config[GROWTH] = number(short, format="%.2f", help=_GROWTH_WHY, width=104)
-    config["Topic"] = text(width=150)
+    config["Topic"] = text(width=topic_width)
     config["Held by"] = text(help="The group that holds back most of it", width=90)
     config["Guards"] = text(help="What blocks a purge; select the row for the reasons", width=115)
     return config

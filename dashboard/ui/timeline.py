@@ -15,7 +15,9 @@ from dashboard.core.clock import parse_time
 from dashboard.purge.journal.journal_rows import Entry, RunRow, Verification
 from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.components import grid
+from dashboard.ui.purge import runs
 from dashboard.ui.purge.runs import RUN_WORDS
+from dashboard.ui.session import context, routes
 from dashboard.views import formats
 
 # The journal's entries as a timeline: one line each, filtered by person, topic, run and kind.
@@ -60,7 +62,10 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One entry in words; `topics` are those it speaks of."""
+    """One entry in words; `topics` are those it speaks of, `cluster_id` that of which it does.
+
+    Without one it concerns every cluster, or it is not known.
+    """
 
     seq: int
     at: datetime
@@ -69,6 +74,7 @@ class Line:
     kind: str
     said: str
     topics: frozenset[str]
+    cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,7 @@ class _Body:
     """
 
     who: str | None = None
+    cluster_id: str | None = None
     partitions: Sequence[Any] | None = None
     moves: Sequence[Any] | None = None
     topics: Sequence[str] | None = None
@@ -134,20 +141,23 @@ class _Body:
         return formats.plural(len(self.partitions or ()), "partition")
 
 
-def lines(entries: Iterable[Entry], runs: Iterable[RunRow]) -> list[Line]:
+def lines(entries: Iterable[Entry], known: Iterable[RunRow]) -> list[Line]:
     """Newest first. A line of a run without a person of its own is its starter's."""
-    who = {run.run_id: run.who for run in runs}
+    by_id = {run.run_id: run for run in known}
     found = [
         Line(
             entry.seq,
             parse_time(entry.at),
             entry.run_id,
-            str(body.who or who.get(entry.run_id or "", "")),
+            str(body.who or (run.who if run else "")),
             entry.kind,
             _said(entry.kind, body),
             body.named,
+            body.cluster_id or (run.cluster_id if run else None),
         )
-        for entry, body in ((entry, _Body.of(entry)) for entry in entries)
+        for entry, body, run in (
+            (entry, _Body.of(entry), by_id.get(entry.run_id or "")) for entry in entries
+        )
     ]
     return sorted(found, key=lambda line: -line.seq)
 
@@ -328,40 +338,62 @@ def keep_runs(
     )
 
 
-def runs_table(runs: Sequence[RunRow], topics: Mapping[str, frozenset[str]], now: datetime) -> None:
-    """One row per run, newest first; the run's id leads to its page."""
-    shown = pd.DataFrame(
-        {
-            "Run": [f"purge?run={run.run_id}" for run in runs],
-            "State": [RUN_WORDS[run.outcome] for run in runs],
-            "Queued (UTC)": [f"{run.queued_at:%Y-%m-%d %H:%M:%S}" for run in runs],
-            "Ago": [formats.age(run.queued_at, now) for run in runs],
-            "Who": [run.who for run in runs],
-            "Approved by": [run.approved_by for run in runs],
-            "From": [run.from_where for run in runs],
-            "Mode": [run.mode for run in runs],
-            "Typed": [run.typed or None for run in runs],
-            "Plan": [run.plan_id for run in runs],
-            "Topics": [", ".join(sorted(topics.get(run.run_id, ()))) for run in runs],
-        }
-    )
+def address(run_id: str, cluster_id: str | None) -> str:
+    """Of a run's page: in its own cluster, where the data folder still has that."""
+    its = [each.key for each in context.choices() if each.cluster_id == cluster_id]
+    shown = {"cluster": its[0]} if len(context.choices()) > 1 and its else {}
+    return routes.address("purge", **shown, run=run_id)
+
+
+def runs_table(
+    found: Sequence[runs.Line],
+    topics: Mapping[str, frozenset[str]],
+    now: datetime,
+    *,
+    clusters: bool = False,
+) -> None:
+    """A row per line, newest first; the run's id leads to its page. `clusters`: of several."""
+    of = [line.run for line in found]
+    times = [f", {formats.number(line.count)} times" if line.count > 1 else "" for line in found]
+    columns = {
+        "Run": [address(run.run_id, run.cluster_id) for run in of],
+        "State": [f"{RUN_WORDS[run.outcome]}{n}" for run, n in zip(of, times, strict=True)],
+        "Queued (UTC)": [f"{run.queued_at:%Y-%m-%d %H:%M:%S}" for run in of],
+        "Ago": [formats.age(run.queued_at, now) for run in of],
+        "Who": [run.who for run in of],
+        "Topics": [", ".join(sorted(topics.get(run.run_id, ()))) for run in of],
+        "Freed": [_freed(line.freed_bytes) for line in found],
+        "Approved by": [run.approved_by for run in of],
+        "From": [run.from_where for run in of],
+        "Mode": [run.mode for run in of],
+        "Typed": [run.typed or None for run in of],
+        "Plan": [run.plan_id for run in of],
+    }
+    if clusters:
+        columns = {"Cluster": [run.cluster_name for run in of], **columns}
     text, link = st.column_config.TextColumn, st.column_config.LinkColumn
     grid.show(
-        shown,
+        pd.DataFrame(columns),
         {
+            "Cluster": text(width=110),
             "Run": link(display_text=r"run=(.*)", width=165),
-            "State": text(width=90),
+            "State": text(width=130, help="N times: so many runs of one policy went alike"),
             "Queued (UTC)": text(width=145),
             "Ago": text(width=60),
             "Who": text(width=160),
+            "Topics": text(width=180),
+            "Freed": text(width=80),
             "Approved by": text(width=100),
             "From": text(width=130),
             "Mode": text(width=130),
             "Typed": text(width=120),
             "Plan": text(width=130),
-            "Topics": text(width=110),
         },
         most=8,
-        alt="Runs with state, time, person, from where, mode, typed sentence, plan and topics",
+        alt="Runs with state, time, person, topics, bytes freed, from where, mode and plan",
         key="audit-runs",
     )
+
+
+def _freed(size_bytes: int | None) -> str:
+    return formats.MISSING if size_bytes is None else formats.size(size_bytes)

@@ -24,8 +24,17 @@ UNKNOWN = Meaning("not explained", "#94a3b8", "#475569", "#cbd5e1", "▨")
 GUARDED = Meaning("unknown while guarded", "#94a3b8", "#475569", "#cbd5e1", "▨")
 DANGER = Meaning("danger", "#b91c1c", "#b91c1c", "#fca5a5", "▲")
 
-# From light to dark in one hue: the share of a topic that is reclaimable, 0 % to 100 %.
-SHARE_SCALE = ("#e6efee", "#b3d6d2", "#6fb3ac", "#2f8f86", "#0f766e")
+# In one hue, away from the page's colour: the share of a topic that is reclaimable, 0 % to 100 %;
+# fill and ink of each step, and of a share that is not known.
+SHARE_ON_LIGHT = (
+    ("#e6efee", "#0b1220"), ("#b3d6d2", "#0b1220"), ("#6fb3ac", "#0b1220"), ("#257d75", "#ffffff"),
+    ("#0f766e", "#ffffff"),
+)  # fmt: skip
+SHARE_ON_DARK = (
+    ("#15302f", "#f1f5f9"), ("#175350", "#f1f5f9"), ("#17756d", "#ffffff"), ("#3fb5a6", "#0b1220"),
+    ("#7fe3d4", "#0b1220"),
+)  # fmt: skip
+SHARE_UNKNOWN_ON_LIGHT, SHARE_UNKNOWN_ON_DARK = ("#cbd5e1", "#0b1220"), ("#475569", "#f8fafc")
 
 # A follower's lag, short to long, in one hue: fill and ink of each step.
 LAG_ON_LIGHT = (

@@ -25,10 +25,22 @@ def full_in(days: float | None) -> str:
     return NEVER if days is None else f"full in {days_ahead(days)}"
 
 
-def likely(row: GrowthRow) -> str:
-    """`full in 9 h`; no day where nine cases of ten hold one in which the disk never fills."""
+def dated(row: GrowthRow) -> bool:
+    """Whether a day is told: not where nine cases of ten hold one in which the disk never fills."""
     unsure = row.days_to_full_high is None and row.days_to_full_low is not None
-    return MAYBE if unsure and row.days_to_full is not None else full_in(row.days_to_full)
+    return row.days_to_full is not None and not unsure
+
+
+def order(row: GrowthRow | None) -> tuple[int, float]:
+    """Sorts by the day that is told; behind them those that may fill up, then all others alike."""
+    if row is None or row.days_to_full is None:
+        return 2, 0.0
+    return (0, row.days_to_full) if dated(row) else (1, 0.0)
+
+
+def likely(row: GrowthRow) -> str:
+    """`full in 9 h`; that it may fill up where no day is told."""
+    return MAYBE if row.days_to_full is not None and not dated(row) else full_in(row.days_to_full)
 
 
 def between(low: float | None, high: float | None) -> str:

@@ -75,6 +75,14 @@ def utc(moment: datetime | None) -> str:
     return UNKNOWN if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def middle(name: str, most: int) -> str:
+    """A name of at most so many characters, cut in its middle: names differ at their ends."""
+    if len(name) <= most:
+        return name
+    head = (most - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
+
+
 def plural(count: int, noun: str) -> str:
     """`1 topic`, `12 topics`, with thin spaces in the count."""
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"

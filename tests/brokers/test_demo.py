@@ -20,11 +20,12 @@ from confluent_kafka import Consumer, IsolationLevel
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from dashboard.demo import state, truth
+from dashboard.demo import children, state, truth
 from dashboard.demo import supervisor as orphan
 from dashboard.demo.processes import die_with_parent
 from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import load
+from dashboard.store.snapshots import Store
 
 # Watch and dashboard have tests of their own; here one broker and the workload are enough.
 PROGRAM = """
@@ -35,7 +36,7 @@ verbs.up(
     settings.load(),
     lambda line: print(line, file=sys.stderr),
     lambda found: print(json.dumps(verbs.described(found)), flush=True),
-    parts=tuple(sys.argv[2:]), brokers=int(sys.argv[1]),
+    parts=tuple(sys.argv[3:]), brokers=int(sys.argv[1]), clusters=int(sys.argv[2]),
 )
 """
 TOPICS = {topic.name: topic for topic in truth.TOPICS}
@@ -69,10 +70,10 @@ class Demo:
 def start(tmp_path: Path, kafka_jars: object) -> Iterator[Callable[..., Demo]]:
     started: list[Demo] = []
 
-    def up(brokers: int, *parts: str) -> Demo:
+    def up(brokers: int, *parts: str, clusters: int = 1) -> Demo:
         environ = {**os.environ, "LOWWATER_STATE_DIR": str(tmp_path / "state")}
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(brokers), *parts],
+            [sys.executable, "-c", PROGRAM, str(brokers), str(clusters), *parts],
             stdout=subprocess.PIPE, text=True, env=environ,
             preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid only
         )  # fmt: skip
@@ -226,4 +227,27 @@ def test_what_even_the_guardian_could_not_clear_goes_with_the_next_down(
     demo.process.wait()
     assert demo.lowwater("status") == {"running": False, "leftovers": True}
     assert demo.lowwater("down") == {"stopped": False, "cleared": True}
+    assert_nothing_left(demo)
+
+
+@pytest.mark.slow  # it analyzes, and so starts Spark
+def test_a_second_cluster_comes_after_the_first_and_is_collected_into_the_same_folder(
+    start: Callable[..., Demo],
+) -> None:
+    demo = start(1, clusters=2)
+    data = Path(demo.told["data"])
+
+    def named() -> set[str]:
+        return {one.name for one in map(Store(str(data)).cluster, Store(str(data)).clusters())}
+
+    assert eventually(lambda: named() == {"demo-2"}, 120)
+    (second,) = (Store(str(data)).cluster(i) for i in Store(str(data)).clusters())
+    assert second.cluster_id != demo.told["cluster_id"]
+    assert eventually(lambda: second.latest("findings") is not None, 120)
+    topics = second.read("findings", second.latest_analysis(), "reclaimable")["topic"].to_pylist()
+    assert {*topics} >= set(children.SECOND_TOPICS)
+    alive = {each["name"] for each in demo.lowwater("status")["processes"] if each["alive"]}
+    assert alive >= {"broker-1", "broker-2-1", "workload-2", "watch-2"}
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(40) != 0
     assert_nothing_left(demo)

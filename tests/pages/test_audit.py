@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,9 +11,14 @@ import pytest
 
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_policies import PolicyClaim
 from dashboard.purge.upkeep.journal_archive import archive
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests, queued
+from tests.support import sample_store
+from tests.support.sample_store import CLUSTER_ID
+from tests.unit.purge.test_journal_archive import OPTIONS
+from tests.unit.purge.test_plan import free_plan
 
 
 def switches(tmp_path: Path) -> Journal:
@@ -187,3 +193,86 @@ def test_what_was_archived_is_told_and_verifies(
     assert app.dataframe[0].value["Said"].iloc[0] == (
         f"entries to 2 with 0 runs moved to {tmp_path / 'kept'}"
     )
+
+
+def elsewhere(journal: Journal, cluster: str = "c9") -> str:
+    """A run of a cluster of an earlier demo."""
+    plan = replace(free_plan(now=utc_now()), cluster_id=cluster, cluster_name="demo")
+    run_id, _ = journal.insert(
+        plan, token=cluster, mode="wait-all", who="bob", from_where="host", typed="t",
+        options=OPTIONS, connection={}, now=utc_now(),
+    )  # fmt: skip
+    return run_id
+
+
+def test_runs_and_entries_of_other_clusters_are_there_when_asked_for(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    mine, other = queued(open_page, journal), elsewhere(journal)
+    journal.set_read_only(True, "ada", utc_now())  # of no cluster: it concerns them all
+    app = open_page("audit")
+    assert list(app.dataframe[0].value["Run"]) == [f"purge?run={mine}"]
+    assert other not in " ".join(filter(None, app.dataframe[1].value["Run"]))
+    assert "switch" in set(app.dataframe[1].value["What"])
+    assert app.toggle(key="every").label == "Show 1 other cluster too"
+
+    app.toggle(key="every").set_value(True).run()
+    assert list(app.dataframe[0].value["Cluster"]) == ["demo", "prod-eu"]
+    assert other in " ".join(filter(None, app.dataframe[1].value["Run"]))
+    assert open_page("audit", every="true").toggle(key="every").value is True
+
+
+def test_a_journal_of_one_cluster_has_nothing_to_take_in(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    queued(open_page, journal)
+    app = open_page("audit")
+    assert not [toggle for toggle in app.toggle if toggle.key == "every"]
+    assert "Cluster" not in app.dataframe[0].value
+
+
+def test_a_run_of_another_cluster_says_of_which_it_is(open_page: Open, journal: Journal) -> None:
+    run_id = elsewhere(journal)
+    assert "This run is of another cluster: <b>demo</b>" in said(open_page("purge", run=run_id))
+
+
+def test_a_runs_link_leads_to_its_own_cluster(
+    open_page: Open, journal: Journal, tmp_path: Path
+) -> None:
+    sample_store.write(tmp_path / "data")
+    sample_store.write(tmp_path / "data", cluster_id="c9", name="demo")
+    run_id = elsewhere(journal)
+    app = open_page("audit", cluster="prod-eu", every="true")
+    assert list(app.dataframe[0].value["Run"]) == [f"purge?cluster=demo&run={run_id}"]
+    app = open_page("purge", cluster="prod-eu", run=run_id)
+    assert f'<a href="purge?cluster=demo&amp;run={run_id}" target="_self">demo</a>' in said(app)
+
+
+def test_a_policys_runs_are_one_row_until_each_is_asked_for(
+    open_page: Open, journal: Journal
+) -> None:
+    claim = ready(journal)
+    for at in range(3):
+        plan = replace(free_plan(now=utc_now()), cluster_id=CLUSTER_ID, created_by=str(at))
+        run_id, _ = journal.insert(
+            plan, token=str(at), mode="wait-all", who="policy tidy", from_where="host", typed="",
+            options=OPTIONS, connection={}, now=utc_now() + timedelta(hours=at), policy=claim,
+        )  # fmt: skip
+        journal.set_run(run_id, "done", utc_now())
+    app = open_page("audit")
+    assert list(app.dataframe[0].value["State"]) == ["✔ done, 3 times"]
+    app.toggle(key="each").set_value(True).run()
+    assert list(app.dataframe[0].value["State"]) == ["✔ done"] * 3
+
+
+def ready(journal: Journal) -> PolicyClaim:
+    """A lease and a switch, so that the policy's runs are let in."""
+    now = utc_now() - timedelta(minutes=1)
+    journal.take_lease(
+        CLUSTER_ID, "ours", host="h", pid=7, ttl=timedelta(days=9), most_silence=timedelta(days=9),
+        now=now,
+    )  # fmt: skip
+    journal.switch_policy(
+        CLUSTER_ID, "tidy", "sha", enabled=True, who="ann", typed="t", from_where="host", now=now
+    )
+    return PolicyClaim("tidy", "sha", timedelta(seconds=30), "ours")

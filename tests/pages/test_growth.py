@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.core.clock import utc_now
 from dashboard.ui.growth import advice
+from dashboard.views import days_to_full
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -117,3 +120,42 @@ def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: O
     assert app.code[0].value.endswith("--add-config retention.ms=259200000")
     app.selectbox(key="retention-form").select("terraform").run()
     assert 'resource "kafka_topic" "orders"' in app.code[0].value
+
+
+def test_the_chosen_disk_is_drawn_over_the_time_that_is_chosen(
+    open_page: Open, tmp_path: Path
+) -> None:
+    for hours in (30, 3, 0):
+        sample_store.write(tmp_path / "data", now=utc_now() - timedelta(hours=hours))
+    app = open_page("growth", None)
+    assert "measured less than twice" not in said(app)
+    app.segmented_control(key="disk-span").set_value("1 h").run()
+    assert "measured less than twice in that time" in said(app)
+
+
+def test_where_the_slope_may_as_well_be_none_no_day_is_told(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days_to_full, "dated", lambda _: False)
+    app = open_page("growth")
+    said_today = said(app).split("Log dirs, the first")[0]
+    assert "may fill up" in said_today and "full in" not in said_today
+
+
+def test_every_change_comes_as_one_file_of_the_chosen_form(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, Any] = {}
+
+    def button(label: str, make: Any, **options: Any) -> bool:
+        made[options["file_name"]] = make
+        return False
+
+    monkeypatch.setattr(st, "download_button", button)
+    app = open_page("growth")
+    assert made["lowwater-retention-prod-eu.csv"]().count("\n") == 1 + len(app.dataframe[-1].value)
+    app.selectbox(key="retention-form").select("strimzi").run()
+    text = made["lowwater-retention-prod-eu.yaml"]()
+    assert text.count("kind: KafkaTopic") == 2
+    monkeypatch.setattr(advice, "utc_now", lambda: utc_now() + timedelta(minutes=5))
+    assert "no change is given" in made["lowwater-retention-prod-eu.yaml"]()

@@ -203,3 +203,15 @@ def test_overview_and_reclaimable_lead_to_both(open_page: Open) -> None:
     assert query == "name=billing-replay"
     reclaimable = open_page("reclaimable", topic="payments")
     assert links(reclaimable)["Everything about payments"] == "name=payments"
+
+
+def test_what_a_group_holds_back_is_drawn_over_kept_analyses(
+    open_page: Open, tmp_path: Path
+) -> None:
+    now = utc_now()
+    for hours in (30, 3, 0):
+        sample_store.write(tmp_path / "data", now=now - timedelta(hours=hours))
+    app = open_page("group", variant=None, name="billing-replay")
+    assert "measured less than twice" not in said(app)
+    app.segmented_control(key="group-span").set_value("1 h").run()
+    assert "measured less than twice in that time" in said(app)

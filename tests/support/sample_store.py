@@ -37,7 +37,14 @@ VARIANTS = (
 )  # fmt: skip
 
 
-def write(root: Path | str, variant: str = "plain", *, now: datetime | None = None) -> ClusterStore:
+def write(
+    root: Path | str,
+    variant: str = "plain",
+    *,
+    now: datetime | None = None,
+    cluster_id: str = CLUSTER_ID,
+    name: str = NAME,
+) -> ClusterStore:
     """A store at `root` with one snapshot and (but for `no-analysis`) its findings."""
     assert variant in VARIANTS, variant
     moment = now or utc_now()
@@ -50,8 +57,8 @@ def write(root: Path | str, variant: str = "plain", *, now: datetime | None = No
     if variant == "broker-away":
         topics = tuple(replace(t, guards=("under-replicated", *t.guards)) for t in topics)
     parts = list(partitions(topics))
-    cluster = ClusterStore(Store(str(root)), CLUSTER_ID)
-    cluster.write_connection("127.0.0.1:9", None, NAME)
+    cluster = ClusterStore(Store(str(root)), cluster_id)
+    cluster.write_connection("127.0.0.1:9", None, name)
     missing = 3 if variant in ("broker-missing", "broker-away") else None
     incomplete = ["no DESCRIBE on the cluster"] if variant == "incomplete" else []
     snapshot_id = _write_snapshot(cluster, parts, taken_at, missing, incomplete)
@@ -102,7 +109,7 @@ def _write_snapshot(
         "groups_incomplete": incomplete,
         "errors": [],
         "durations": {"replicas": 0.41},
-        "cluster_name": NAME,
+        "cluster_name": cluster.name,
     }  # fmt: skip
     writer.commit(1.2, details)
     return writer.id

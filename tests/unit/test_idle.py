@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from dashboard.domain.system_topics import kind_of, tool
-from dashboard.topics.idle import IdleTopic, WantedBy, headline, idle, not_proposed, risks
+from dashboard.topics.idle import (
+    IdleTopic,
+    WantedBy,
+    as_csv,
+    headline,
+    idle,
+    not_proposed,
+    risks,
+)
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=30)
@@ -180,3 +188,9 @@ def test_tools_and_compacted_topics_are_told_apart() -> None:
     assert tool("orders", "ordinary") is None
     assert kind_of("prices", is_system=False, cleanup_policy="compact,delete") == "compacted"
     assert kind_of("prices", is_system=False, cleanup_policy=None) is None
+
+
+def test_a_line_of_the_csv_has_the_verdict_and_its_reason() -> None:
+    head, line = as_csv(idle([quiet()], 7, "").rows).splitlines()
+    assert head.startswith('"topic","verdict","reason"')
+    assert line.startswith('"old.orders-2","idle","') and ',5,"2026-01-30T04:00:00' in line

@@ -13,8 +13,11 @@ import pytest
 from dashboard.core.errors import SettingsError
 from dashboard.settings.topics import retention_settings
 from dashboard.topics.retention_fit import (
+    FORMS,
     RetentionFit,
+    as_csv,
     change,
+    changes,
     fitting_ms,
     headline,
     in_order,
@@ -119,3 +122,25 @@ def test_a_margin_is_a_number_from_one_on(margin: object) -> None:
     with pytest.raises(SettingsError, match="margin"):
         retention_settings({"margin": margin}, "here")
     assert retention_settings({}, "here").margin == 2.0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_changes_are_one_text_and_what_is_not_given_says_why(form: str) -> None:
+    rows = [found(), found(topic="kept", retention_ms=3 * DAY), found(topic="asked"),
+            found(topic="logs")]  # fmt: skip
+    text = changes(rows, form, "b:1", "", {"asked": "somebody may read it\nunseen"})
+    for row in (rows[0], rows[3]):
+        assert (change(row, form, "b:1", "") or "none") in text
+    assert "# asked: no change is given: somebody may read it\n# unseen" in text
+    assert "kept" not in text and text.startswith("# Lowwater changes no topic.")
+    given = [line for line in text.splitlines() if "259200000" in line]
+    assert len(given) == 2
+    old = changes(rows, form, "b:1", "too old", {})
+    assert "259200000" not in old and old.count("too old") == 3
+
+
+def test_a_line_of_the_csv_has_plain_numbers_and_runs_no_formula() -> None:
+    head, line = as_csv([found(owner="=cmd()")]).splitlines()
+    cells = dict(zip(head.replace('"', "").split(","), line.split(","), strict=False))
+    assert (cells["topic"], cells["fits_ms"]) == ('"team.orders"', str(3 * DAY))
+    assert '"\'=cmd()"' in line

@@ -35,6 +35,7 @@ def add_parser(verbs: Verbs) -> None:
         "With --without-inventory they are estimated, as on clusters whose disks nobody scans.",
         examples=(
             "lowwater demo up",
+            "lowwater demo up --clusters 2             # a second, small one beside it",
             "lowwater demo up --leader-only-preview    # purges may choose the mode leader-only",
             "lowwater demo status --json",
             "lowwater demo load --partitions 5000",
@@ -55,6 +56,12 @@ def add_parser(verbs: Verbs) -> None:
         default=None,
         help="up: bytes are estimated from sizes alone, as on most clusters",
     )
+    parser.add_argument(
+        "--clusters",
+        type=int,
+        metavar="N",
+        help="up: 2 starts a second, small cluster of one broker, for the page Fleet",
+    )
     parser.add_argument("--partitions", type=int, metavar="N", help="load: create N partitions")
 
 
@@ -74,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
             data=args.data,
             parts=[p for p in supervisor.PARTS if p != "inventory" or not args.without_inventory],
             leader_only_preview=bool(args.leader_only_preview),
+            clusters=args.clusters or 1,
         )
         return 0
     if args.action == "load":
@@ -95,13 +103,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """A flag of another action would be ignored in silence: refused instead."""
-    ups = ("port", "leader-only-preview", "without-inventory")
+    ups = ("port", "leader-only-preview", "without-inventory", "clusters")
     for flag, action in (*((flag, "up") for flag in ups), ("partitions", "load")):
         if getattr(args, flag.replace("-", "_")) is not None and args.action != action:
             raise UsageError(
                 f"--{flag} belongs to `lowwater demo {action}`, not to `{args.action}`",
                 "See: lowwater demo --help",
             )
+    if args.clusters is not None and args.clusters not in (1, 2):
+        raise UsageError(f"--clusters {args.clusters}: expected 1 or 2", "Leave it out for one.")
     if args.port is not None and not 1 <= args.port <= 65_535:
         raise UsageError(
             f"--port {args.port} is no port", "Give one from 1 to 65535, or leave it out."

@@ -13,6 +13,8 @@ from dashboard.views import formats
 
 _ROW_HEIGHT = 30  # pixels; the head of a table is as high as a row
 _BORDER = 4
+_LETTER, _PADDING = 7.5, 8  # of a cell's text
+_WIDEST = 460
 
 
 def show(
@@ -29,6 +31,14 @@ def show(
     st.dataframe(
         shown, key=key, alt=alt, **_look(shown, columns, placeholder, least=least, most=most)
     )
+
+
+def room_for(names: Iterable[str], least: int) -> int:
+    """So many pixels that the longest of them is read in full, up to a limit; on a wide screen
+    every column gets more.
+    """
+    longest = max(map(len, names), default=0)
+    return min(max(least, round(_LETTER * longest) + 2 * _PADDING), _WIDEST)
 
 
 def selected(

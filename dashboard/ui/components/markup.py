@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from urllib.parse import urlencode
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
 from dashboard.core.visible import visible_cell
+from dashboard.ui.session import routes
 from dashboard.views import formats
 from dashboard.views.colours import Meaning
 
@@ -41,8 +41,12 @@ def hover(shown: str, exact: str) -> str:
 
 def link(page: str, name: str, shown: str = "") -> str:
     """To the page of one topic, group or broker, within HTML: its reader loads the page anew."""
-    address = f"{page}?{urlencode({'name': name})}"
-    return f'<a href="{address}" target="_self">{text(shown or name)}</a>'
+    return to(routes.address(page, name=name), shown or name)
+
+
+def to(address: str, shown: str) -> str:
+    """A link within HTML, in the same tab."""
+    return f'<a href="{text(address)}" target="_self">{text(shown)}</a>'
 
 
 def size(size_bytes: int | None) -> str:

@@ -18,16 +18,17 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.store import attempts
 from dashboard.store.snapshot_files import Kind
-from dashboard.ui.components.markup import text
-from dashboard.ui.session import access
+from dashboard.ui.components.markup import text, to
+from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import (
     Screen,
     Tables,
-    choose_cluster,
+    choices,
     open_cluster,
     settings,
     show_newest,
     store,
+    this_page,
 )
 from dashboard.views import formats
 from dashboard.views.facts import known_total
@@ -92,7 +93,7 @@ def show_error(error: LowwaterError) -> None:
         show_newest()  # what this session looked at is gone: the next rerun takes what is there
     title = _TITLES.get(error.code) or _BY_CLASS.get(type(error).__name__, "That did not work")
     show(f"{title} ({error.code})", error.message, error.next_step, warn=True)
-    if error.code == "CLUSTER_AMBIGUOUS":
+    if error.code in ("CLUSTER_AMBIGUOUS", "CLUSTER_NOT_FOUND"):
         _choose()
 
 
@@ -228,12 +229,10 @@ def notes(screen: Screen) -> None:
 
 
 def _choose() -> None:
-    found = store()
-    names = {cluster: found.cluster(cluster).name for cluster in found.clusters()}
-    chosen = st.selectbox("Cluster", list(names), index=None, format_func=names.__getitem__)
-    if chosen:
-        choose_cluster(chosen)
-        st.rerun()
+    """A link to this very place for each cluster that is here."""
+    page = this_page()
+    links = (to(routes.here(page, each.key), each.label) for each in choices())
+    st.html(f'<div class="lw"><ul>{"".join(f"<li>{link}</li>" for link in links)}</ul></div>')
 
 
 # `How do you know?`: the estimator, the snapshot and the interval behind a number.

@@ -20,7 +20,22 @@ _MEANINGS = (
 _HATCH = "repeating-linear-gradient(135deg,#94a3b8 0 4px,#cbd5e1 4px 8px)"
 _PALE_HATCH = "repeating-linear-gradient(135deg,#cbd5e1 0 4px,#e2e8f0 4px 8px)"
 _LAYOUT = """
-.stMainBlockContainer{padding:4rem 1.5rem 2rem;max-width:1600px}
+.stMainBlockContainer{padding:.5rem 1.5rem 2rem;max-width:2400px}
+.stAppHeader{background:transparent;pointer-events:none}
+.stAppHeader button{pointer-events:auto}
+[data-testid=stLayoutWrapper]:has(>.st-key-lw-nav){position:sticky;top:0;z-index:99;
+ background:var(--lw-page);border-bottom:1px solid var(--lw-line);padding-bottom:4px}
+.st-key-lw-nav{gap:2px 4px}
+.stMainBlockContainer .st-key-lw-nav [data-testid=stPageLink-NavLink] p{text-decoration:none;
+ white-space:nowrap;font-size:15px}
+.lw-switch{position:relative}
+.lw-switch b{overflow-wrap:anywhere}
+.lw-switch summary{cursor:pointer;padding:2px 10px;border-radius:6px;
+ border:1px solid var(--lw-line)}
+.lw-switch ul{position:absolute;right:0;z-index:100;margin:2px 0;padding:6px 0;list-style:none;
+ min-width:200px;max-height:70vh;overflow-y:auto;background:var(--lw-panel);
+ border:1px solid var(--lw-line);border-radius:6px}
+.lw-switch li a{display:block;padding:5px 14px;overflow-wrap:anywhere}
 [data-testid=stVerticalBlock]{gap:.75rem}
 [data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
  overflow-y:auto}
@@ -30,8 +45,8 @@ _LAYOUT = """
 .stMainBlockContainer [data-testid=stPageLink-NavLink] p{font-weight:400;white-space:normal;
  text-decoration:underline;text-decoration-thickness:1px;text-underline-offset:3px}
 .stMainBlockContainer [data-testid=stPageLink-NavLink]:hover p{text-decoration-thickness:2px}
-.stApp a:focus-visible,.stApp summary:focus-visible,[data-testid=stTopNavLink]:focus-visible,
- .stApp button:focus-visible{outline:3px solid #2f6fd6;outline-offset:2px}
+.stApp a:focus-visible,.stApp summary:focus-visible,.stApp button:focus-visible{
+ outline:3px solid #2f6fd6;outline-offset:2px}
 .lw{font-size:15px;line-height:1.45;font-variant-numeric:tabular-nums}
 .lw abbr{text-decoration:none;border-bottom:1px dotted currentColor;cursor:help;white-space:nowrap}
 .lw a{color:inherit}
@@ -99,12 +114,16 @@ _LAYOUT = """
 .lw-table{width:100%;border-collapse:collapse;font-size:14px}
 .lw-table th{text-align:left;font-weight:600;font-size:13px;color:var(--lw-quiet)}
 .lw-table td,.lw-table th{padding:3px 12px 3px 0;border-bottom:1px solid var(--lw-line)}
+.lw-fleet td{min-width:92px}
 .lw-table td code{white-space:nowrap}
 .lw-table td.n,.lw-table th.n{text-align:right}
 .lw-counts{display:flex;gap:8px 22px;flex-wrap:wrap}
 .lw-counts div{min-width:84px}
 .lw-counts b{font-size:22px;display:block}
 @media(max-width:640px){
+[data-testid=stLayoutWrapper]:has(>.st-key-lw-nav){position:static}
+.st-key-lw-nav{gap:0}
+.lw-switch ul{right:auto;left:0}
 .lw-strips{grid-template-columns:1fr auto;gap:4px 12px}
 .lw-strips .lw-strip{grid-column:1/-1}
 .lw-strips>small:nth-child(3){display:none}

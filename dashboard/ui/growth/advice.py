@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -16,6 +16,7 @@ from dashboard.purge.evidence import doubts
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
+from dashboard.topics import idle as idle_topics
 from dashboard.topics import retention_fit
 from dashboard.topics.idle import IDLE, UNKNOWN, Ask, Idle, IdleTopic, headline, idle, risks, sure
 from dashboard.topics.retention_fit import (
@@ -24,10 +25,12 @@ from dashboard.topics.retention_fit import (
     SHORTER,
     RetentionFit,
     change,
+    changes,
     in_order,
     span,
 )
 from dashboard.ui.components import grid, markup, states
+from dashboard.ui.session import access
 from dashboard.ui.session.context import Screen, findings_of
 from dashboard.views import formats
 
@@ -55,7 +58,20 @@ def show_idle(screen: Screen) -> None:
     rows = [row for row in judged.rows if row.verdict in (IDLE, UNKNOWN)]
     if not rows:
         return
+    _file(screen, "idle", "csv", "CSV", lambda: idle_topics.as_csv(rows))
     show_chosen(screen, found.manifest, judged, idle_chosen(rows))
+
+
+def _file(screen: Screen, what: str, ending: str, label: str, make: Callable[[], str]) -> None:
+    """A download, made when it is asked for, of those who may still look then."""
+    st.download_button(
+        label,
+        access.at_click(make),
+        file_name=f"lowwater-{what}-{screen.cluster.name}.{ending}",
+        mime="text/csv" if ending == "csv" else "text/plain",
+        key=f"{what}-{ending}",
+        on_click="ignore",
+    )
 
 
 def asking(screen: Screen) -> Ask:
@@ -102,7 +118,7 @@ def idle_chosen(rows: Sequence[IdleTopic]) -> IdleTopic:
     at = grid.selected(
         shown,
         {
-            "Topic": column.TextColumn(width=240),
+            "Topic": column.TextColumn(width=grid.room_for((row.topic for row in rows), 240)),
             "Verdict": column.TextColumn(width=95),
             "Kind": column.TextColumn(width=95),
             "On disk": column.NumberColumn(
@@ -151,6 +167,7 @@ def show_chosen(screen: Screen, analysis: Manifest, judged: Idle, row: IdleTopic
 FIT_TABLE = "retention_fit"
 _VERDICTS = {"shorter": "◆ may be shorter", "keep": "fits", "too-short": "⚠ too short"}
 _LANGUAGES = {"kafka-configs": "bash", "terraform": "hcl", "strimzi": "yaml"}
+_ENDINGS = {"kafka-configs": "sh", "terraform": "tf", "strimzi": "yaml"}
 _FREED = (("Frees", "freed_likely_bytes"), ("At least", "freed_low_bytes"),
           ("At most", "freed_high_bytes"))  # fmt: skip
 
@@ -167,7 +184,9 @@ def show_retention(screen: Screen) -> None:
         return
     age = age_of(screen.cluster, found.manifest, screen.now, screen.settings.every)
     st.html(f'<div class="lw">{markup.text(f"{age.said}: {retention_fit.headline(rows)}")}</div>')
-    show_change(screen, found.manifest, fit_chosen(rows))
+    row = fit_chosen(rows)
+    _file(screen, "retention", "csv", "CSV", lambda: retention_fit.as_csv(rows))
+    show_change(screen, found.manifest, row, rows)
 
 
 def fit_frame(rows: Sequence[RetentionFit]) -> tuple[pd.DataFrame, str]:
@@ -194,7 +213,7 @@ def fit_chosen(rows: Sequence[RetentionFit]) -> RetentionFit:
     at = grid.selected(
         shown,
         {
-            "Topic": text(width=240),
+            "Topic": text(width=grid.room_for((row.topic for row in rows), 240)),
             "Verdict": text(width=130),
             "Longest lag": text(
                 width=100, help="At most so long what its readers had not read had been there"
@@ -216,8 +235,11 @@ def fit_chosen(rows: Sequence[RetentionFit]) -> RetentionFit:
 
 @st.fragment(run_every=AGAIN)
 @states.guarded
-def show_change(screen: Screen, analysis: Manifest, row: RetentionFit) -> None:
-    """Why, and the change as text of the chosen tool, where one is proposed by findings of now.
+def show_change(
+    screen: Screen, analysis: Manifest, row: RetentionFit, rows: Sequence[RetentionFit]
+) -> None:
+    """Why, and the change as text of the chosen tool, where one is proposed by findings of now; and
+    those of all topics as a file.
 
     It redraws itself, as the proposal of an idle topic does.
     """
@@ -235,3 +257,12 @@ def show_change(screen: Screen, analysis: Manifest, row: RetentionFit) -> None:
     servers = screen.cluster.connection().bootstrap_servers
     st.caption(CAUTION)
     st.code(change(row, form, servers, why) or "", language=_LANGUAGES[form], wrap_lines=True)
+    every = [fit.topic for fit in rows if fit.verdict == SHORTER]
+
+    def text() -> str:
+        unusable = age_of(screen.cluster, analysis, utc_now(), screen.settings.every).unusable
+        doubted = {} if unusable else asking(screen)(every)
+        return changes(rows, form, servers, unusable, doubted)
+
+    label = f"All {formats.plural(len(every), 'change')} as text"
+    _file(screen, "retention", _ENDINGS[form], label, text)

@@ -250,8 +250,7 @@ def _refuse_changed(draft: Draft, mode: str) -> None:
 def _leave_for(kind: str, name: str) -> None:
     forget()
     st.session_state["queue-done"] = True
-    st.query_params.clear()
-    st.query_params[kind] = name
+    routes.stay(**{kind: name})
 
 
 # The second person's part: purges that wait for one, and the one that is decided.
@@ -296,7 +295,7 @@ def show(request_id: str) -> None:
         _follow(request_id)
     elif request.run_id:
         routes.link("purge", f"See run {request.run_id}", run=request.run_id)
-    st.button("Back", key="request-back", on_click=st.query_params.clear)
+    st.button("Back", key="request-back", on_click=routes.stay)
 
 
 @st.fragment(run_every=_EVERY)
@@ -381,8 +380,7 @@ def _approve(request_id: str, sha256: str) -> None:
         st.session_state[_ERROR] = error
         return
     st.session_state[_DONE] = True
-    st.query_params.clear()
-    st.query_params["run"] = run_id
+    routes.stay(run=run_id)
 
 
 def _reject(request_id: str) -> None:

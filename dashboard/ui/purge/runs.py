@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import streamlit as st
@@ -85,28 +86,104 @@ def recent(screen: Screen) -> None:
     back = reverted(open_journal(), screen.cluster.cluster_id)
     for alert in back[:ROWS]:
         _came_back(alert)
-    found = open_journal().recent(screen.cluster.cluster_id, screen.now - RECENT, ROWS)
-    links(found, screen.now)
+    past = past_runs(screen.cluster.cluster_id)
+    found = fold(of_today(screen.cluster.cluster_id, past, screen.now))
+    links([fresh(line) for line in found[:ROWS]], screen.now)
     if not found:
         st.caption("None. A purge starts with a plan, or by a policy that was switched on.")
-    if told := freed_said(past_runs(screen.cluster.cluster_id), screen.now):
+    elif len(found) > ROWS:
+        routes.link("audit", f"and {formats.number(len(found) - ROWS)} more, on Audit")
+    if told := freed_said(past, screen.now, cut=cut()):
         st.caption(told)
 
 
-def freed_said(found: Iterable[RunRow], now: datetime) -> str:
-    """What the final receipts of a month's runs add up to; empty where there is none."""
-    freed = [
-        run.receipt.freed_bytes
-        for run in found
-        if run.queued_at >= now - _MONTH and run.receipt and run.receipt.final
-    ]
-    known = [size for size in freed if size is not None]
-    if not known:
+def cut() -> bool:
+    """Whether the journal has more runs than `past_runs` tells of."""
+    return open_journal().run_count() > MOST_RUNS
+
+
+def of_today(cluster_id: str, past: Sequence[RunRow], now: datetime) -> list[RunRow]:
+    """Runs that are open, however old, and those of `past` that were queued within a day; newest
+    first.
+    """
+    found = {run.run_id: run for run in past if not run.open and run.queued_at >= now - RECENT}
+    found |= {run.run_id: run for run in open_journal().recent(cluster_id, now, MOST_RUNS)}
+    return sorted(found.values(), key=lambda run: (run.queued_at, run.run_id), reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What the final receipts of a month's runs add up to.
+
+    `unknown` are purges of which it is not known; `newest` says that older ones are not in it.
+    """
+
+    size_bytes: int
+    purges: int
+    unknown: int
+    newest: bool
+
+
+def freed(found: Sequence[RunRow], now: datetime, *, cut: bool) -> Freed | None:
+    """Of the newest runs, as `past_runs` gives them: all of them, or those that a `cut` left. None
+    where no receipt tells anything.
+    """
+    month = [run for run in found if run.queued_at >= now - _MONTH]
+    final = [run.receipt.freed_bytes for run in month if run.receipt and run.receipt.final]
+    known = [size for size in final if size is not None]
+    newest = cut and len(month) == len(found)
+    return Freed(sum(known), len(known), len(final) - len(known), newest) if known else None
+
+
+def freed_said(found: Sequence[RunRow], now: datetime, *, cut: bool = False) -> str:
+    """The same in a sentence; empty where there is nothing to tell."""
+    if (told := freed(found, now, cut=cut)) is None:
         return ""
-    rest = len(freed) - len(known)
-    unknown = f"; of {rest} more it is not known" if rest else ""
-    runs = formats.plural(len(known), "purge")
-    return f"Freed in the last 30 days: {formats.size(sum(known))} by {runs}{unknown}."
+    unknown = f"; of {told.unknown} more it is not known" if told.unknown else ""
+    purges = formats.plural(told.purges, "purge")
+    by = f"the newest {purges}" if told.newest else purges
+    return f"Freed in the last 30 days: {formats.size(told.size_bytes)} by {by}{unknown}."
+
+
+# A policy may purge every 30 s: its runs that went alike are one line, led by the newest.
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A run, and how many of its policy's went as it did, itself counted: a person's is one.
+
+    `freed_bytes` are those of all of them, as far as receipts tell; None: nothing is known.
+    """
+
+    run: RunRow
+    count: int
+    freed_bytes: int | None
+
+
+def fold(found: Iterable[RunRow]) -> list[Line]:
+    """A line for each policy and outcome, and for each run of a person, or that is open yet."""
+    alike: dict[object, list[RunRow]] = {}
+    for run in found:
+        folds = run.policy is not None and not run.open
+        key = (run.cluster_id, run.policy, run.outcome) if folds else run.run_id
+        alike.setdefault(key, []).append(run)
+    return [_line(runs) for runs in alike.values()]
+
+
+def each(found: Iterable[RunRow]) -> list[Line]:
+    """A line for each run."""
+    return [_line([run]) for run in found]
+
+
+def _line(alike: Sequence[RunRow]) -> Line:
+    sizes = [run.receipt.freed_bytes for run in alike if run.receipt]
+    known = [size for size in sizes if size is not None]
+    return Line(alike[0], len(alike), sum(known) if known else None)
+
+
+def fresh(line: Line) -> Line:
+    """A run that stands alone as it is now: its receipt may have moved on without a new entry."""
+    return each([open_journal().head(line.run.run_id)])[0] if line.count == 1 else line
 
 
 def _came_back(alert: Reverted) -> None:
@@ -127,20 +204,24 @@ def _came_back(alert: Reverted) -> None:
     )
 
 
-def links(found: Sequence[RunRow], now: datetime) -> None:
-    """Each run in one line, a link to itself."""
-    topics = open_journal().topics_of([run.run_id for run in found])
-    for run in found:
-        words = said(run, topics[run.run_id], now)
-        routes.link("purge", f"**{RUN_WORDS[run.outcome]}** {words}", run=run.run_id)
+def links(found: Sequence[Line], now: datetime) -> None:
+    """Each line a link to its run, the newest of those that it stands for."""
+    topics = open_journal().topics_of([line.run.run_id for line in found])
+    for line in found:
+        words = said(line, topics[line.run.run_id], now)
+        label = f"**{RUN_WORDS[line.run.outcome]}** {words}"
+        routes.link("purge", label, run=line.run.run_id)
 
 
-def said(run: RunRow, topics: Sequence[str], now: datetime) -> str:
+def said(line: Line, topics: Sequence[str], now: datetime) -> str:
     """Of what, when it was queued, by whom, and what it freed as far as that is known."""
-    more = f" and {len(topics) - 1} more" if len(topics) > 1 else ""
-    freed = run.receipt.freed_bytes if run.receipt else None
+    run, more = line.run, f" and {len(topics) - 1} more" if len(topics) > 1 else ""
     yet = "" if run.receipt_final else " so far"
-    tail = f", freed {formats.size(freed)}{yet}" if freed is not None else ""
+    tail = f", freed {formats.size(line.freed_bytes)}{yet}" if line.freed_bytes is not None else ""
     tail = ", nothing was purged" if run.outcome == "failed" else tail
+    if line.count > 1:
+        purges = formats.plural(line.count, "purge")
+        ago = formats.ago(run.queued_at, now)
+        return f"{purges} of policy {plain(run.policy)}, the newest {ago}{tail}"
     what = f"{plain(topics[0])}{more}, " if topics else ""
     return f"{what}{formats.ago(run.queued_at, now)} by {plain(run.who)}{tail}"

@@ -6,17 +6,19 @@ import argparse
 import functools
 import shlex
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import streamlit as st
 
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import StoreError
+from dashboard.core.errors import LowwaterError, StoreError
 from dashboard.estimate import curve_tables
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.settings import settings as settings_files
@@ -26,6 +28,7 @@ from dashboard.settings.settings import Settings
 from dashboard.store.attempts import Seen
 from dashboard.store.snapshot_files import Kind, Manifest
 from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.ui.session import routes
 from dashboard.views.facts import partition_facts
 from dashboard.views.topic_rows import TopicRow, topic_rows
 
@@ -36,6 +39,7 @@ from dashboard.views.topic_rows import TopicRow, topic_rows
 
 _T = TypeVar("_T")
 KEPT = 2
+_LISTED_FOR = timedelta(seconds=5)  # so long a list of clusters stands: links of a page need it
 
 
 class Tables:
@@ -123,13 +127,12 @@ def rows_of(screen: Screen) -> list[TopicRow]:
 
 # The chosen cluster, and what it has that is newest.
 
-_CLUSTER_KEY = "lw-cluster"
 _KEPT_KEY = "lw-kept"
 CHOOSING = "lw-room"  # whether a panel is open whose reader chooses: nothing is redrawn under it
 _PAGE_KEY = "lw-page"
 ADDRESS_KEYS = (
     "topic", "broker", "group", "guard", "who", "run", "kind", "state", "folder", "verdict",
-    "cause", "policy", "request",
+    "cause", "policy", "request", "every",
 )  # fmt: skip
 
 
@@ -189,19 +192,58 @@ def store() -> Store:
 
 
 def named_cluster() -> str | None:
-    """The cluster chosen on the page, or the one that `lowwater dashboard` was started with."""
-    chosen = st.session_state.get(_CLUSTER_KEY)
-    return str(chosen) if chosen else _argument()
-
-
-def choose_cluster(cluster_id: str) -> None:
-    """Show this cluster from now on, in this browser session."""
-    st.session_state[_CLUSTER_KEY] = cluster_id
+    """The cluster that the address names, or the one that `lowwater dashboard` was started with."""
+    return routes.cluster() or _argument()
 
 
 def open_cluster() -> ClusterStore:
     """The chosen cluster's store. Raises StoreError NO_SNAPSHOT, CLUSTER_AMBIGUOUS, …"""
     return store().cluster(named_cluster())
+
+
+class Choice(NamedTuple):
+    """A cluster of the data folder: `key` names it in addresses, its name where no other has it."""
+
+    cluster_id: str
+    name: str
+    key: str
+
+    @property
+    def label(self) -> str:
+        """Its name; with its id where another cluster has the same."""
+        return self.name if self.key == self.name else f"{self.name} ({self.cluster_id})"
+
+
+@st.cache_resource(ttl=_LISTED_FOR, max_entries=2, show_spinner=False)
+def _choices(root: str) -> tuple[Choice, ...]:
+    held = Store(root)
+    named = [(i, _name(ClusterStore(held, i))) for i in held.clusters()]
+    names = Counter(name for _, name in named)
+    return tuple(
+        Choice(cluster_id, name, name if names[name] == 1 else cluster_id)
+        for cluster_id, name in sorted(named, key=lambda each: (each[1], each[0]))
+    )
+
+
+def _name(cluster: ClusterStore) -> str:
+    """Its name; the id where the file that tells it is damaged: its own pages say so."""
+    with suppress(StoreError):
+        return cluster.name
+    return cluster.cluster_id
+
+
+def choices() -> tuple[Choice, ...]:
+    """The clusters of the data folder by name; none where it cannot be read: its page says so."""
+    try:
+        return _choices(settings().data)
+    except LowwaterError:
+        return ()
+
+
+def chosen(among: Sequence[Choice]) -> Choice | None:
+    """That of them which pages show; None: none of them is named."""
+    named = named_cluster()
+    return next((each for each in among if named in (each.cluster_id, each.key)), None)
 
 
 def newest() -> Screen:
@@ -239,8 +281,19 @@ def show_newest() -> None:
     st.session_state.pop(_KEPT_KEY, None)
 
 
+def this_page() -> str:
+    """The name of the page that runs."""
+    return str(st.session_state.get(_PAGE_KEY) or "overview")
+
+
 def entered(page: str) -> None:
-    """Tell which page runs: another one than before starts with the newest data."""
+    """Tell which page runs: another one than before starts with the newest data. Where the data
+    folder holds several clusters, the address names the one that is shown.
+    """
+    among = choices()
+    its = among[0] if len(among) == 1 and not named_cluster() else chosen(among)
+    key = its.key if its and len(among) > 1 else None
+    routes.keep_cluster(its.cluster_id if its else named_cluster(), key)
     if st.session_state.get(_PAGE_KEY) != page:
         st.session_state[_PAGE_KEY] = page
         show_newest()

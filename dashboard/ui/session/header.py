@@ -178,15 +178,17 @@ def alerts_of(screen: Screen) -> list[str]:
     except JournalError:  # `stopped` says so
         return []
     found = [
-        f'<a href="purge?run={markup.text(run.run_id)}" target="_self">records came back in '
-        f"{markup.text(', '.join(sorted(run.topics)))}</a>"
+        markup.to(
+            routes.address("purge", run=run.run_id),
+            f"records came back in {', '.join(sorted(run.topics))}",
+        )
         for run in undone[:_MOST_ALERTS]
     ]
     if len(undone) > _MOST_ALERTS:
         found.append(f"and in {formats.plural(len(undone) - _MOST_ALERTS, 'more run')}")
     if unsent:
         count = formats.plural(len(unsent), "alert")
-        found.append(f'<a href="policies" target="_self">{count} not told to the webhook</a>')
+        found.append(markup.to(routes.address("policies"), f"{count} not told to the webhook"))
     return found
 
 

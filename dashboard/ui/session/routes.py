@@ -1,9 +1,10 @@
-"""The pages by name: where their files are, in a clone and in an installed wheel."""
+"""The pages by name and address: where their files are, and of which cluster a link is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.navigation.page import Page
@@ -18,6 +19,8 @@ _LONGEST = 1500
 _IN_SESSION = "*"
 _HANDED = "lw-handed-topics"
 REPLANNED = "lw-replanned"
+_CLUSTER = "cluster"  # in each address, where a data folder holds several
+_CHOSEN = "lw-cluster"
 TITLES = {
     "overview": "Overview",
     "reclaimable": "Reclaimable",
@@ -28,11 +31,13 @@ TITLES = {
     "policies": "Policies",
     "audit": "Audit",
     "quality": "Quality",
+    "fleet": "Fleet",
     "topic": "Topic",
     "group": "Group",
     "broker": "Broker",
 }
 _REACHED_BY_LINKS = ("topic", "group", "broker")  # and by search: the navigation does not list them
+LISTED = tuple(name for name in TITLES if name not in _REACHED_BY_LINKS)
 
 
 def page(name: str) -> Page:
@@ -43,8 +48,43 @@ def page(name: str) -> Page:
         title=TITLES[name],
         url_path="" if first else name,
         default=first,
-        visibility="hidden" if name in _REACHED_BY_LINKS else "visible",
     )
+
+
+def cluster() -> str | None:
+    """The cluster that this browser session looks at, by name or id: its address says it, or what
+    it looked at before.
+    """
+    chosen = param(_CLUSTER) or st.session_state.get(_CHOSEN)
+    return str(chosen) if chosen else None
+
+
+def keep_cluster(cluster_id: str | None, in_address: str | None) -> None:
+    """Stay with a cluster, also when a second one comes; and name it in the address, as links do,
+    where it names none.
+    """
+    st.session_state[_CHOSEN] = cluster_id
+    if in_address and not param(_CLUSTER):
+        st.query_params[_CLUSTER] = in_address
+
+
+def address(name: str, /, **params: str | list[str]) -> str:
+    """A page's address, for links in HTML and in tables; the cluster first, then `params`."""
+    query = urlencode(_kept(params), doseq=True)
+    return ("./" if name == "overview" else name) + (f"?{query}" if query else "")
+
+
+def here(page_name: str, named: str) -> str:
+    """The address of this very place in another cluster."""
+    kept: dict[str, str | list[str]] = {
+        key: st.query_params.get_all(key) for key in st.query_params
+    }
+    return address(page_name, **{**kept, _CLUSTER: named})
+
+
+def stay(**params: str | list[str]) -> None:
+    """A callback: the same page with these parameters, and no others but the cluster."""
+    st.query_params.from_dict(_kept(params))
 
 
 def go(name: str, /, **params: str | list[str]) -> None:
@@ -78,8 +118,7 @@ def plan_purge(topics: Sequence[str], waived: Sequence[str] = ()) -> None:
 
 def replan(topics: Sequence[str]) -> None:
     """A callback of the purge page: leave its run for a new plan of these topics."""
-    st.query_params.clear()
-    st.query_params["topics"] = _listed(topics)
+    stay(topics=_listed(topics))
     st.session_state[REPLANNED] = True
 
 
@@ -105,4 +144,6 @@ def _listed(topics: Sequence[str]) -> str:
 
 
 def _kept(params: Mapping[str, str | list[str]]) -> dict[str, str | list[str]]:
-    return {key: value for key, value in params.items() if value}
+    """What is told, behind the cluster: that of the address, unless `params` names another."""
+    whole = {_CLUSTER: param(_CLUSTER) or "", **params}
+    return {key: value for key, value in whole.items() if value}

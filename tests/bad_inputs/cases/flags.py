@@ -176,6 +176,7 @@ CASES = [
     usage("pages on no port", "dashboard --port 0", "0", "PORT_INVALID"),
     usage("pages on a port past the last", "dashboard --port 70000", "70000", "PORT_INVALID"),
     usage("a demo's port that is none", "demo up --port 0", "--port 0"),
+    usage("a third cluster of a demo", "demo up --clusters 3", "--clusters 3"),
     usage("a flag of another demo action", "demo status --partitions 3", "--partitions"),
     usage("a demo's load below one", "demo load --partitions 0", "0"),
     usage("a watch without a pause", f"watch {LOCAL} --every 10ms", "0.01"),

@@ -33,6 +33,8 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
         ["status", "--without-inventory"],
         ["up", "--port", "0"],
         ["up", "--port", "70000"],
+        ["up", "--clusters", "3"],
+        ["status", "--clusters", "2"],
         ["load", "--partitions", "0"],
         ["sideways"],
     ],
@@ -66,8 +68,9 @@ def test_up_prints_where_the_page_is(
         data: str | None,
         parts: Sequence[str],
         leader_only_preview: bool,
+        clusters: int,
     ) -> None:
-        say(" ".join(parts))
+        say(" ".join(parts) + " twice" * (clusters - 1))
         ready(
             DemoState(
                 ProcessId(1, None), "room", "running", "4.3.1", str(data), str(data),
@@ -85,6 +88,8 @@ def test_up_prints_where_the_page_is(
     assert printed.err == "workload inventory watch dashboard\n"
     assert main(["demo", "up", "--without-inventory"]) == 0
     assert capsys.readouterr().err == "workload watch dashboard\n"
+    assert main(["demo", "up", "--clusters", "2"]) == 0
+    assert capsys.readouterr().err == "workload inventory watch dashboard twice\n"
     assert main(["demo", "up", "--leader-only-preview"]) == 0
     brokers = capsys.readouterr().out.splitlines()[1]
     assert brokers.endswith("(Kafka 4.3.1, leader-only preview: not a released broker)")

@@ -156,3 +156,21 @@ def test_cluster_ids_are_as_long_as_kafka_s_and_never_look_like_a_flag() -> None
     ids = [kafka_uuid() for _ in range(500)]
     assert {len(each) for each in ids} == {22}
     assert not any(each.startswith("-") for each in ids)
+
+
+def test_a_second_cluster_has_its_own_section_topics_and_watch(
+    chosen: Settings, tmp_path: Path
+) -> None:
+    file = tmp_path / "lowwater.toml"
+    text = children.settings_text(chosen, "127.0.0.1:1", "/data", datetime(2026, 3, 1, tzinfo=UTC))
+    file.write_text(text + children.second_section("127.0.0.1:2"))
+    found = settings.load(file, environ={}).clusters
+    assert found == {name: {"bootstrap.servers": f"127.0.0.1:{port}"}
+                     for name, port in (("demo", 1), ("demo-2", 2))}  # fmt: skip
+    place = Place(tmp_path, "/data", file, 8501)
+    load = children.workload("h:2", place, load=True, only=children.SECOND_TOPICS)
+    only = [load[at + 1] for at, word in enumerate(load) if word == "--only"]
+    assert set(only) <= {topic.name for topic in TOPICS} and len(only) == 2
+    assert "--load" in load and str(place.loaded_file) not in load
+    watching = children.watch("h:2", place, [], children.SECOND, children.SECOND_EVERY)
+    assert watching[watching.index("--name") + 1] == "demo-2"

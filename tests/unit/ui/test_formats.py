@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.store.finding_rows import GrowthRow
-from dashboard.ui.components import markup
+from dashboard.ui.components import grid, markup
 from dashboard.views import days_to_full, formats
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
@@ -75,3 +75,28 @@ def test_a_disk_that_may_as_well_stand_still_is_full_on_no_day(
         days_to_full=days, days_to_full_low=low, days_to_full_high=high,
     )  # fmt: skip
     assert days_to_full.said(row) == said
+
+
+def test_a_name_is_cut_in_its_middle_and_only_where_it_is_too_long() -> None:
+    assert formats.middle("orders-retry-5m", 15) == "orders-retry-5m"
+    assert formats.middle("orders-retry-5m", 10) == "orde…ry-5m"
+    assert len(formats.middle("x" * 99, 28)) == 28
+
+
+def test_a_column_has_room_for_its_longest_name_within_limits() -> None:
+    assert grid.room_for([], 150) == grid.room_for(["a"], 150) == 150
+    assert grid.room_for(["a", "orders-app-changelog-store"], 150) == 211
+    assert grid.room_for(["x" * 249], 150) == 460
+
+
+def test_a_disk_that_fills_for_sure_stands_before_one_that_may_never() -> None:
+    never, maybe, late, soon, unknown = (
+        GrowthRow(NOW, None, at, "/d", 1, days_to_full=days, days_to_full_low=low,
+                  days_to_full_high=high)
+        for at, (days, low, high) in enumerate(
+            [(None, 90.0, None), (0.4, 0.3, None), (9.0, 7.0, 14.0), (2.0, 1.0, 3.0),
+             (None, None, None)])
+    )  # fmt: skip
+    rows = [never, maybe, late, soon, unknown]
+    assert sorted(rows, key=days_to_full.order) == [soon, late, maybe, never, unknown]
+    assert days_to_full.order(None) == days_to_full.order(never)

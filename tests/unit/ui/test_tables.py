@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from dashboard.store.snapshots import ClusterStore
-from dashboard.ui import overview, reclaimable
+from dashboard.ui import overview, reclaimable, treemap
 from dashboard.views import colours, topic_rows
 from dashboard.views.facts import partition_facts, topics_where
 from dashboard.views.headline import blockers_by_group, headline
@@ -149,7 +150,7 @@ def test_a_log_dir_that_was_not_measured_is_hatched_and_says_why(tmp_path: Path)
 
 
 def test_a_tile_without_committed_group_is_unknown_not_none(cluster: ClusterStore) -> None:
-    option = overview.treemap(list(rows(cluster).values()), dark=False)
+    option = treemap.treemap(list(rows(cluster).values()), dark=False)
     tiles = {tile["name"]: tile for tile in option["series"][0]["data"]}
     assert tiles["audit-log"]["label"]["formatter"].endswith("· unknown")
     assert "what is reclaimable is unknown" in tiles["audit-log"]["tooltip"]["formatter"]
@@ -158,7 +159,7 @@ def test_a_tile_without_committed_group_is_unknown_not_none(cluster: ClusterStor
 
 def test_a_tile_that_guards_hold_is_grey_and_names_them(tmp_path: Path) -> None:
     away = sample_store.write(tmp_path, "broker-away")
-    option = overview.treemap(list(rows(away).values()), dark=False)
+    option = treemap.treemap(list(rows(away).values()), dark=False)
     tiles = {tile["name"]: tile for tile in option["series"][0]["data"]}
     orders = tiles["orders"]
     assert orders["label"]["formatter"].endswith("· guarded")
@@ -169,17 +170,17 @@ def test_a_tile_that_guards_hold_is_grey_and_names_them(tmp_path: Path) -> None:
 def test_what_is_not_known_of_the_smallest_topics_is_no_zero(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(overview, "TOPICS_SHOWN", 4)
+    monkeypatch.setattr(treemap, "TOPICS_SHOWN", 4)
     nothing = rows(sample_store.write(tmp_path, "nothing")).values()
-    rest = overview.treemap(list(nothing), dark=False)["series"][0]["data"][-1]
+    rest = treemap.treemap(list(nothing), dark=False)["series"][0]["data"][-1]
     assert rest["label"]["formatter"].endswith("· unknown")
 
 
 def test_the_smallest_topics_share_one_tile(
     monkeypatch: pytest.MonkeyPatch, cluster: ClusterStore
 ) -> None:
-    monkeypatch.setattr(overview, "TOPICS_SHOWN", 4)
-    option = overview.treemap(list(rows(cluster).values()), dark=False)
+    monkeypatch.setattr(treemap, "TOPICS_SHOWN", 4)
+    option = treemap.treemap(list(rows(cluster).values()), dark=False)
     tiles = option["series"][0]["data"]
 
     assert [tile["name"] for tile in tiles][:2] == ["orders", "clickstream"]
@@ -204,3 +205,32 @@ def test_names_in_strips_are_escaped() -> None:
 
     assert '<i>"' not in reclaimable.strips_html([strip])
     assert "&lt;i&gt;" in reclaimable.strips_html([strip])
+
+
+def test_a_tile_brightens_with_its_share_on_a_dark_page_and_its_text_can_be_read() -> None:
+    for scale, unknown in (
+        (colours.SHARE_ON_LIGHT, colours.SHARE_UNKNOWN_ON_LIGHT),
+        (colours.SHARE_ON_DARK, colours.SHARE_UNKNOWN_ON_DARK),
+    ):
+        seen = [luminance(fill) for fill, _ in scale]
+        assert seen == sorted(seen, reverse=scale is colours.SHARE_ON_LIGHT)
+        for fill, ink in (*scale, unknown):
+            low, high = sorted((luminance(fill), luminance(ink)))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (fill, ink)  # WCAG 1.4.3
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of `#rrggbb`, as WCAG 2.2 defines it."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_long_name_on_a_tile_is_cut_in_its_middle(cluster: ClusterStore) -> None:
+    (largest, *_) = rows(cluster).values()
+    long = replace(largest, topic="orders-app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition")
+    small = replace(long, topic=f"{long.topic}-2", size_bytes=(long.size_bytes or 0) // 60)
+    tiles = treemap.treemap([long, small], dark=True)["series"][0]["data"]
+    names = [tile["label"]["formatter"].split("\n")[0] for tile in tiles]
+    assert names[0] == long.topic
+    assert names[1].startswith("ord") and names[1].endswith("-2") and "…" in names[1]

@@ -1,0 +1,53 @@
+"""The row above each page: links to all pages, and to the same page of another cluster."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.ui.components import markup
+from dashboard.ui.session import context, routes
+from dashboard.ui.session.context import Choice
+
+# Pages of one thing: another cluster may have one of its name.
+_NAMED = ("topic", "group", "broker")
+
+
+def show(page: str) -> None:
+    """Draw the row, and name the browser's tab. Of one cluster alone there is nothing to switch."""
+    among = context.choices()
+    st.set_page_config(page_title=title(page, context.chosen(among)))
+    if page in routes.LISTED:  # which of them is shown: Streamlit's own mark is that of buttons
+        place = f".st-key-lw-nav>:nth-child({routes.LISTED.index(page) + 1}) a p"
+        mark = "font-weight:700!important;box-shadow:0 2px 0 currentColor"
+        st.html(f"<style>{place}{{{mark}}}</style>")
+    with st.container(horizontal=True, vertical_alignment="center", key="lw-nav"):
+        for name in routes.LISTED:
+            routes.link(name, routes.TITLES[name])
+        if len(among) > 1:
+            st.html(switcher_html(page, among, context.chosen(among)), width="content")
+
+
+def switcher_html(page: str, among: tuple[Choice, ...], shown: Choice | None) -> str:
+    """The cluster that is shown, unfolding to links that load the page anew for another one: what
+    was chosen, typed or drafted for this one must not go on in that.
+    """
+    kept = {"name": routes.param("name") or ""} if page in _NAMED else {}
+    to = "overview" if page == "fleet" else page
+    links = "".join(
+        f"<li>{markup.to(routes.address(to, cluster=each.key, **kept), each.label)}</li>"
+        for each in among
+        if each != shown
+    )
+    every = markup.to(routes.address("fleet"), "All clusters")
+    return (
+        '<details class="lw lw-switch"><summary><small>Cluster</small> '
+        f"<b>{markup.text(shown.label if shown and page != 'fleet' else 'choose')}</b></summary>"
+        f"<ul>{links}<li>{every}</li></ul></details>"
+    )
+
+
+def title(page: str, choice: Choice | None) -> str:
+    """`Growth · prod-eu · Lowwater`, as the browser's tab has it; of a topic its name."""
+    what = routes.param("name") if page in _NAMED else None
+    parts = (what or routes.TITLES[page], None if page == "fleet" or not choice else choice.name)
+    return " · ".join([*filter(None, parts), "Lowwater"])
