@@ -81,9 +81,10 @@ def missed(
     when it is up again what its pattern takes in. So does one that went down before it had looked
     again and joined (`new_topics`). What the oldest snapshot shows is older than they tell.
 
-    A list of members is no sign of life: a coordinator lists one that is dead until its session
-    ends (up to `group.max.session.timeout.ms`, 30 minutes), and one with a `group.instance.id`
-    though it was closed. Offsets that go on are: who commits polls, and so refreshes its metadata
+    A list of members is no sign of life by itself: a coordinator lists one that is dead until its
+    session ends (up to `group.max.session.timeout.ms`, 30 minutes), and one with a
+    `group.instance.id` though it was closed. One that is listed longer than a session lasts is.
+    So are offsets that go on: who commits polls, and so refreshes its metadata
     (NetworkClient.DefaultMetadataUpdater, `metadata.max.age.ms`) and holds its pattern against it
     (ConsumerCoordinator.maybeUpdateSubscriptionMetadata).
     """
@@ -98,6 +99,7 @@ def missed(
         there[at] = _listed(cluster, kept, ids, at).intersection(groups)
         after = _made_by(cluster, ids[at:]) + 2 * refresh
         read_on[at] = _moved(cluster, ids, there[at], last, after)
+        read_on[at] |= _listed_at(cluster, last, after + _LONGEST_SESSION)
     return frozenset((name, g) for name, at in born.items() for g in there[at] - read_on[at])
 
 
@@ -161,6 +163,8 @@ def _made_by(cluster: ClusterStore, ids: Sequence[str]) -> datetime:
 
 
 _NEVER = datetime.max.replace(tzinfo=UTC) - timedelta(days=366)
+# Twice what brokers allow unless set: members that they list later than this were alive since.
+_LONGEST_SESSION = timedelta(hours=1)
 
 
 def _settled(cluster: ClusterStore, ids: Sequence[str], groups: Collection[str]) -> dict[str, str]:
@@ -185,6 +189,16 @@ def _settled(cluster: ClusterStore, ids: Sequence[str], groups: Collection[str])
 
 
 _UP = ["group_id", "state", "members"]
+
+
+def _listed_at(cluster: ClusterStore, last: Mapping[str, str], by: datetime) -> set[str]:
+    """Those of these groups whose `last` snapshot was taken at a moment, or later."""
+    late = set()
+    for snapshot_id in set(last.values()):
+        with suppress(StoreError):  # damaged, or pruned meanwhile
+            if cluster.manifest("snapshots", snapshot_id).taken_at >= by:
+                late.add(snapshot_id)
+    return {group_id for group_id, snapshot_id in last.items() if snapshot_id in late}
 
 
 def _moved(

@@ -129,6 +129,18 @@ def test_what_coordinators_list_is_no_sign_of_life(
     assert held(live(), store) == ["etl"]
 
 
+@pytest.mark.parametrize(("made", "holds"), [(79, ["etl"]), (83, [])])
+def test_who_is_listed_longer_than_a_session_lasts_has_come_upon_it(
+    store: ClusterStore, made: int, holds: list[str]
+) -> None:
+    """It gets no records at all, of a topic for dead letters say, and so no offset of it moves."""
+    snapshot(store, made + 1, 1, there=False)
+    for minutes_ago in (made, 60, 12):
+        snapshot(store, minutes_ago, 1, there=True)
+    snapshot(store, 1, 0, there=True)
+    assert held(live(), store) == holds
+
+
 def test_what_was_read_before_it_must_have_come_upon_it_is_none_either(store: ClusterStore) -> None:
     snapshot(store, 62, 1, there=False)
     for minutes_ago, offset in ((60, 5), (52, 6), (11, 6)):
