@@ -263,8 +263,10 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
         moves = planned_moves(plan)
         steps = [[m.group_id, *m.key, m.from_offset, m.to_offset] for m in moves]
         with self.file.write() as db:
-            known = db.execute("SELECT run_id FROM runs WHERE token=?", (token,)).fetchone()
-            if known:
+            told = "SELECT plan_sha256, mode, options, run_id FROM runs WHERE token=?"
+            if known := db.execute(told, (token,)).fetchone():
+                if any(known[name] != run[name] for name in ("plan_sha256", "mode", "options")):
+                    refuse_again(plan, known["run_id"])
                 return known["run_id"], False
             if policy is not None:
                 gate.admit(db, plan, rows, policy, now)

@@ -220,8 +220,10 @@ def _queue(draft: Draft, mode: str, who: str) -> None:
     except ApprovalRequired as told:
         _leave_for("request", told.request_id)
     except LowwaterError as error:
-        st.session_state["queue-error"] = error
-        if (queued := open_journal().queued_as(draft.token)) is not None:  # but no worker started
+        # Queued all the same: its worker could not be started, or this click wanted another mode.
+        queued = open_journal().queued_as(draft.token)
+        st.session_state["wish-error" if queued else "queue-error"] = error
+        if queued:
             _leave_for("run", queued)
     else:
         _leave_for("run", run_id)

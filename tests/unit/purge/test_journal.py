@@ -298,3 +298,15 @@ def test_a_run_as_json_has_the_contracts_keys(journal: Journal) -> None:
         "topic", "partition", "target_offset", "state", "low_watermark",
         "leader_log_start_offset", "error", "followers_behind",
     } <= body["partitions"][0].keys()  # fmt: skip
+
+
+def test_a_click_that_asks_for_another_mode_gets_no_run_of_the_first_one(journal: Journal) -> None:
+    """Its worker could not be started, and the button was still there."""
+    plan = free_plan()
+    run_id, _ = insert(journal, plan)
+    assert insert(journal, plan) == (run_id, False)
+    for change in ({"mode": "leader-only"}, {"options": replace(OPTIONS, canary=True)}):
+        with pytest.raises(RefusedError) as refused:
+            insert(journal, plan, **change)
+        assert refused.value.code == "PLAN_ALREADY_APPLIED"
+        assert run_id in refused.value.message
