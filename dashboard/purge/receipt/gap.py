@@ -56,7 +56,9 @@ def _gap(receipt: Receipt, rows: Sequence[PartitionRow]) -> str | None:
         return None
     anew = [r for r in receipt.replicas if r.left_out]  # named by themselves
     off = freed - predicted - sum(r.freed_bytes - (r.predicted_bytes or 0) for r in anew)
-    return _of_replicas(receipt, rows, predicted, off) if off else None
+    # Over topics errors may cancel out; each of them has its cause.
+    wrong = off or _off(receipt.replicas)
+    return _of_replicas(receipt, rows, predicted, off) if wrong else None
 
 
 def _restarted(receipt: Receipt) -> str | None:
@@ -121,29 +123,37 @@ def _first(names: Iterable[str]) -> str:
 
 
 def _missing(receipt: Receipt, rows: Sequence[PartitionRow]) -> str | None:
-    """What the receipt cannot count: records that are back, logs that are gone or behind."""
+    """All that the receipt cannot count: records that are back, logs that are gone or behind."""
+    told = (_back(rows), _gone(receipt), _behind(receipt, rows))
+    return "; ".join(filter(None, told)) or None
+
+
+def _back(rows: Iterable[PartitionRow]) -> str | None:
     back = sum(row.state == "reverted" for row in rows)
-    if back:
-        return f"records came back on {back} partitions after an election"
-    if gone := receipt.gone_topics:
-        return (
-            f"{', '.join(gone)} was deleted, or made anew, before its receipt was final: what left "
-            "after the last look before that is not counted"
-        )
-    behind = sorted(
-        {
-            f.broker_id
-            for row in rows
-            if row.state != "not_done"
-            for f in row.followers
-            if not f.arrived
-        }
+    return f"records came back on {back} partitions after an election" if back else None
+
+
+def _gone(receipt: Receipt) -> str | None:
+    if not (gone := receipt.gone_topics):
+        return None
+    return (
+        f"{', '.join(gone)} was deleted, or made anew, before its receipt was final: what left "
+        "after the last look before that is not counted"
     )
+
+
+def _behind(receipt: Receipt, rows: Iterable[PartitionRow]) -> str | None:
+    behind = {
+        f.broker_id
+        for row in rows
+        if row.state not in ("not_done", "reverted") and row.topic not in receipt.gone_topics
+        for f in row.followers
+        if not f.arrived
+    }
     if not behind:
         return None
-    names = ", ".join(str(b) for b in behind)
     counted = " and are not counted" if receipt.final else ""
-    return f"replicas on broker {names} have not arrived{counted}"
+    return f"replicas on broker {_listed(behind)} have not arrived{counted}"
 
 
 def _of_replicas(receipt: Receipt, rows: Sequence[PartitionRow], predicted: int, off: int) -> str:
@@ -179,21 +189,14 @@ def _listed(brokers: Iterable[int]) -> str:
 
 def _estimate(replicas: Sequence[ReplicaReceipt], methods: Collection[str]) -> str:
     """Names the topics where the estimate was furthest off, the furthest first."""
-    predicted: dict[str, int] = defaultdict(int)
-    freed: dict[str, int] = defaultdict(int)
-    for replica in replicas:
-        if replica.predicted_bytes is not None:
-            predicted[replica.topic] += replica.predicted_bytes
-            freed[replica.topic] += replica.freed_bytes
-    off = sorted(predicted, key=lambda t: (-abs(freed[t] - predicted[t]), t))
+    off = _off(replicas)
     named = [
-        f"of {topic} {freed[topic]:,} bytes left where {predicted[topic]:,} were predicted"
-        for topic in off[:_MOST_NAMED]
-        if freed[topic] != predicted[topic]
+        f"of {topic} {freed:,} bytes left where {predicted:,} were predicted"
+        for topic, predicted, freed in off[:_MOST_NAMED]
     ]
     known = (found for name, found in _WHY.items() if name in methods)
     why = next(known, _WHY["sampled"])
-    furthest = [r for r in replicas if off and r.topic == off[0]]
+    furthest = [r for r in replicas if off and r.topic == off[0][0]]
     if any(r.retention_bytes for r in furthest):
         why = _MOVED_ON
     elif any(r.earlier_bytes for r in furthest):
@@ -201,3 +204,15 @@ def _estimate(replicas: Sequence[ReplicaReceipt], methods: Collection[str]) -> s
     elif any(r.moved_before for r in furthest):
         why = _LEFT_BEFORE
     return f"{'; '.join(named)}: {why}" if named else why
+
+
+def _off(replicas: Iterable[ReplicaReceipt]) -> list[tuple[str, int, int]]:
+    """Topic, predicted and freed bytes where they differ, the furthest off first."""
+    predicted: dict[str, int] = defaultdict(int)
+    freed: dict[str, int] = defaultdict(int)
+    for r in replicas:
+        if r.predicted_bytes is not None and not r.left_out:
+            predicted[r.topic] += r.predicted_bytes
+            freed[r.topic] += r.freed_bytes
+    found = [(t, predicted[t], freed[t]) for t in predicted if predicted[t] != freed[t]]
+    return sorted(found, key=lambda one: (-abs(one[2] - one[1]), one[0]))
