@@ -44,7 +44,8 @@ def show(view: RunView) -> None:
     if view.run.outcome == "failed" or (view.run.state == "refused" and too_old(view)):
         failed(view)
     elif view.run.receipt:
-        st.html(receipt_html(view.run.receipt))
+        over = view.run.watched_until is not None and now >= view.run.watched_until
+        st.html(receipt_html(view.run.receipt, over=over))
     elif not view.run.open and view.run.state in ("done", "partial"):
         st.caption(no_receipt(view.run, now))
     table(view)
@@ -85,9 +86,14 @@ def error_html(error: Mapping[str, str]) -> str:
     )
 
 
-def receipt_html(receipt: Receipt) -> str:
-    """Predicted against freed, by broker; the cause of a gap; whether more may still come."""
-    said = "Receipt" if receipt.final else "Receipt so far; final when the brokers have settled"
+def receipt_html(receipt: Receipt, *, over: bool = False) -> str:
+    """Predicted against freed, by broker; the cause of a gap; whether more may still come, or
+    watching is `over`.
+    """
+    said = "Receipt"
+    if not receipt.final:
+        said += " so far; "
+        said += "not final: watching ended" if over else "final when the brokers have settled"
     cells = "".join(
         f"<div><b>{markup.size(size)}</b><small>{name}</small></div>"
         for size, name in ((receipt.predicted_bytes, "predicted"), (receipt.freed_bytes, "freed"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dashboard.cli.purge.run import receipt as cli_receipt
 from dashboard.purge.forecast.wait_outcomes import CauseWaits, WaitErrors
 from dashboard.purge.receipt.model import Receipt, RequestWait
 from dashboard.ui import quality
@@ -30,3 +31,13 @@ def test_waits_stand_in_a_table_by_what_was_seen_before_sending() -> None:
     on_time = replace(line.errors, worst_error_seconds=0.0)
     unheard = quality.waits_table([CauseWaits("another", 2, on_time)])
     assert unheard.loc[0, ["Seen before sending", "Worst"]].tolist() == ["another", "0 s"]
+
+
+def test_a_receipt_that_nobody_follows_any_more_does_not_say_that_it_will_be_final() -> None:
+    body = Receipt(predicted_bytes=1, freed_bytes=0)
+    assert "final when the brokers have settled" in run_view.receipt_html(body)
+    assert "so far; not final: watching ended" in run_view.receipt_html(body, over=True)
+    final = run_view.receipt_html(replace(body, final=True), over=True)
+    assert "✔ Receipt</h2>" in final
+    assert "not final: watching ended" in cli_receipt(body, over=True)
+    assert "(so far)" in cli_receipt(body)
