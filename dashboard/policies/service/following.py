@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from dashboard.core.errors import LowwaterError, unexpected
+from dashboard.purge.execute.carrying import run_lock
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
@@ -34,6 +36,7 @@ class Following:
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     told: Callable[[LowwaterError], None]
+    state_dir: Path
     _next: dict[str, datetime] = field(default_factory=dict)
     _watches: dict[str, ReplicaWatch] = field(default_factory=dict)
 
@@ -70,16 +73,26 @@ class Following:
         """One look at a run; it is followed no more when there is nothing left to see."""
         wait: float | None = _ERROR_SECONDS
         try:
-            watch = self._watches.get(run_id) or self._watch(run_id)
-            watch.live = self.live()
-            self._watches[run_id] = watch
-            wait = watch.step()
+            with run_lock(self.state_dir, run_id) as first:
+                if first:
+                    wait = self._step(run_id)
+                else:  # a worker follows it, and keeps what it sees: go on from that
+                    self._watches.pop(run_id, None)
         except LowwaterError as error:
             self.told(error)
         except Exception as error:
             self.told(unexpected(error))
         finally:  # the next turn is another run's, whatever went wrong with this one
             self._again(run_id, wait)
+
+    def _step(self, run_id: str) -> float | None:
+        beat = self.journal.head(run_id).heartbeat_at
+        watch = self._watches.get(run_id)
+        if watch is None or watch.run.heartbeat_at != beat:  # a worker had it in between
+            watch = self._watch(run_id)
+        watch.live = self.live()
+        self._watches[run_id] = watch
+        return watch.step()
 
     def _again(self, run_id: str, wait: float | None) -> None:
         """Look again after so many seconds, or (None) no more."""

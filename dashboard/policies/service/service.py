@@ -58,8 +58,9 @@ class Service:
         self.lead = Lead(site.journal, site.cluster_id, self._silence)
         self.statuses = Statuses(site.journal, site.cluster_id, site.store.name, emit)
         self.following = Following(
-            site.journal, self.link.live, site.now, site.sleep, self.went_wrong
-        )
+            site.journal, self.link.live, site.now, site.sleep, self.went_wrong,
+            site.current.started.state_dir,
+        )  # fmt: skip
         self.applications = Applications(
             site, link=self.link, lead=self.lead, statuses=self.statuses,
             following=self.following, start=start, stopping=stopping,

@@ -39,7 +39,7 @@ def held(
 
     Raises JournalError when the lock or the first beat cannot be written.
     """
-    with _run_lock(state_dir, run_id) as first:
+    with run_lock(state_dir, run_id) as first:
         if not first:
             yield False
             return
@@ -108,7 +108,7 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def _run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
+def run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
     """The run's file lock while the process lives; False when another holds it."""
     path = state_dir / "locks" / f"{run_id}.lock"
     try:

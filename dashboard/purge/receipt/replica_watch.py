@@ -117,7 +117,8 @@ class ReplicaWatch:
         self._current = self.run.receipt or receipt.start(
             baseline, rows, self.plan, self._leaving(baseline)
         )
-        self.journal.write_receipt(self.run.run_id, self._current, self.now())
+        if self.run.receipt is None:
+            self.journal.write_receipt(self.run.run_id, self._current, self.now())
         self._began = self._answered_at = self.now()
         return self._current
 

@@ -9,6 +9,7 @@ import pytest
 
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.policies.service.following import Following
+from dashboard.purge.execute.carrying import held
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.policies.service_room import ServiceRoom, Streams
 
@@ -28,7 +29,9 @@ def room(tmp_path: Path) -> Iterator[ServiceRoom]:
 
 
 def following(room: ServiceRoom, errors: list[LowwaterError]) -> Following:
-    made = Following(room.journal, lambda: room.live, room.clock, room.clock.sleep, errors.append)
+    made = Following(
+        room.journal, lambda: room.live, room.clock, room.clock.sleep, errors.append, room.folder
+    )
     for run in room.runs():
         made.add(run.run_id)
     return made
@@ -102,3 +105,23 @@ def test_a_clock_that_stepped_back_holds_no_look_up(room: ServiceRoom) -> None:
         found.turn()
     room.clock.sleep(-3600)
     assert found.turn() == 0, "it looked at once"
+
+
+def test_what_a_worker_follows_is_left_to_it_and_gone_on_from_where_it_left_it(
+    room: ServiceRoom,
+) -> None:
+    """`run --wait --receipt` starts one while no service leads: one final receipt all the same."""
+    found = following(room, [])
+    run_id = room.runs()[0].run_id
+    found.look(run_id)
+    with held(room.journal, room.folder, run_id, room.clock) as first:
+        assert first
+        seen = room.journal.newest_entry()
+        found.look(run_id)
+        assert room.journal.newest_entry() == seen
+        run, plan = room.journal.head(run_id), room.journal.plan(run_id)
+        ReplicaWatch(room.live, room.journal, run, plan, room.clock, room.clock.sleep).watch()
+    while found.runs:
+        room.clock.sleep(max(0.05, found.turn()))
+    kinds = [entry.kind for entry in room.journal.entries(run_id)]
+    assert kinds.count("receipt") == 1
