@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.core.errors import ClusterError, JournalError
+from dashboard.purge.execute import unsent
 from dashboard.purge.execute.holding import Holding
 from dashboard.purge.execute.states import doubtful
 from dashboard.purge.journal.journal_rows import RunView
@@ -408,3 +409,24 @@ def test_a_repetition_that_a_new_leader_cannot_be_sent_leaves_the_first_request_
     assert (view.run.state, row(view)) == ("partial", ("not_done", "UNSUPPORTED_VERSION"))
     assert view.partitions[0].sent_at is not None
     assert doubtful(view.partitions[0])
+
+
+def test_a_run_that_is_done_later_forgets_why_it_closed_early(room: Room) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed() -> None:
+        raise Killed
+
+    run_id = room.queue(room.plan())
+    room.live.on_send = [killed]
+    with pytest.raises(Killed):
+        room.execution(run_id).execute()
+    room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}  # it had left
+    away = ClusterError("no broker answers", "Check the address.")
+    unsent.close(room.journal, room.journal.head(run_id), "unreached", away, room.clock.now)
+    closed = room.journal.run(run_id)
+    assert closed.run.error is not None and closed.run.state == "partial"
+    after = room.watch(closed)
+    assert (after.run.state, after.exit_code, after.run.error) == ("done", 0, None)
+    assert room.journal.verify().ok
