@@ -42,7 +42,8 @@ def deleted(
                 break
             minutes = manifest.details.get("offsets_retention_minutes")
             if minutes is None or age < timedelta(minutes=minutes):
-                rows = cluster.read("snapshots", name, "groups", ["group_id", "members"])
-                up = pc.fill_null(pc.not_equal(rows["members"], 0), True)
+                rows = cluster.read("snapshots", name, "groups", ["group_id", "state", "members"])
+                untold = pc.and_(rows["members"].is_null(), rows["state"].is_valid())
+                up = pc.or_(pc.fill_null(pc.not_equal(rows["members"], 0), False), untold)
                 found.update(rows["group_id"].filter(up).to_pylist())
     return frozenset(found.difference(listed))
