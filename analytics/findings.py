@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +24,7 @@ from analytics.replicas import disk_stock, disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
 from dashboard.history import folded, known_since
+from dashboard.history.deleted import deleted
 from dashboard.history.holes import reasons
 from dashboard.history.met_readers import Met
 from dashboard.safety.readers import Readers
@@ -84,7 +85,9 @@ def compute(
         microseconds(oldest_kept(cluster, snapshot).as_py()),
     )
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
-    who = _who_reads(work, read, done.sums, applications, readers)
+    listed = {*read["groups"]["group_id"].to_pylist()}
+    gone = deleted(cluster, seen_at(snapshot), listed, snapshot.id)
+    who = _who_reads(work, read, done.sums, applications, readers, gone=gone)
     judged = Judged(
         who,
         done.sums["by_offset"],
@@ -134,6 +137,8 @@ def _who_reads(
     sums: Mapping[str, pa.Table],
     applications: Mapping[str, str],
     readers: Met,
+    *,
+    gone: Collection[str],
 ) -> Readers:
     return groups.who_reads(
         read["groups"],
@@ -145,6 +150,7 @@ def _who_reads(
         unread=set(sums["unread"]["group_id"].to_pylist()),
         complete=not work.snapshot.details.get("groups_incomplete"),
         now=seen_at(work.snapshot),
+        deleted=gone,
     )
 
 

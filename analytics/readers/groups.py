@@ -33,13 +33,15 @@ def who_reads(
     unread: Collection[str],
     complete: bool,
     now: datetime,
+    deleted: Collection[str],
 ) -> Readers:
     """Who may read which topic, by the snapshot's `groups` and their offsets.
 
     `offsets`: topic_no and group_id of `of_telling`; `streams` are groups that were Kafka Streams
     applications, `held` (topic, group_id) where offsets are held, `met` as `met_readers` has them;
     `unread` are groups of which some offset could not be read; `complete`: all were listed, and
-    their offsets told; `now`: when the snapshot saw its own, as `held` has it.
+    their offsets told; `now`: when the snapshot saw its own, as `held` has it; `deleted`: groups
+    that somebody deleted lately.
     """
     ids = (column(groups, name).to_pylist() for name in ("group_id", "members"))
     seen = held["offset_seen_at"]
@@ -55,6 +57,7 @@ def who_reads(
         commits=commits,
         met=met,
         unread=unread,
+        deleted=deleted,
         unplaced=without_offset(zip(*ids, strict=True), live["group_id"].to_pylist())
         if complete
         else (),

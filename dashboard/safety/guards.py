@@ -37,6 +37,8 @@ _NOBODY = "No group that counts has committed an offset on this partition"
 _WHO = {
     places_of.SKIPPED: ("skipped", "Group ", " has committed no offset on this partition"),
     places_of.GONE: ("gone", "The last known offset of group ", " is gone"),
+    places_of.DELETED: ("deleted", "Group ", " is listed no more, sooner than Kafka itself drops "
+                        "one: somebody deleted it, and it may read all again"),
     places_of.PATTERN: ("pattern", "Group ", " subscribes by a pattern that takes this topic in, "
                         "and has committed no offset here"),
     places_of.OTHER_LOG: ("other-log", "The last known offset of group ", " is not of this log"),

@@ -50,7 +50,8 @@ class Readers:
     `streams`: topic_no and group_id of Kafka Streams applications, `applications` all of these,
     whose global tables are read by no group, and of both also those that are gone; `newcomers`:
     topic_no and group_id of groups that may be about to read a topic that is new;
-    `met`: topic_no (null: any), group_id and seen_at (microseconds) of groups that were there.
+    `met`: topic_no (null: any), group_id and seen_at (microseconds) of groups that were there;
+    `deleted`: groups that somebody deleted lately.
     """
 
     members: pa.Table
@@ -64,6 +65,7 @@ class Readers:
     newcomers: pa.Table
     met: pa.Table
     had_members: pa.Table
+    deleted: pa.Array
 
 
 def readers(
@@ -78,6 +80,7 @@ def readers(
     unread: Collection[str] = (),
     unplaced: Collection[str] = (),
     missed: Collection[tuple[str, str]] = (),
+    deleted: Collection[str] = (),
 ) -> Readers:
     """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no, topic and is_new.
 
@@ -88,7 +91,8 @@ def readers(
     remembered ones too: an application that is gone restores its state when it starts again.
     `met`: when groups were met on a topic, as `met_readers` has them. `unread`: groups of which
     some offset could not be read. `unplaced`: those of `without_offset`. `missed`: topics, each
-    with a group that was down since it was made.
+    with a group that was down since it was made. `deleted`: groups that nobody lists any more,
+    sooner than Kafka drops one; who is listed after all is none.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(is_share(groups)))
@@ -116,6 +120,9 @@ def readers(
         newcomers=_newcomers(plain, topics, members, missed),
         met=seen,
         had_members=_without(had_members, waived),
+        deleted=pa.array(
+            sorted({*deleted}.difference(every["group_id"].to_pylist(), waived)), pa.string()
+        ),
     )
 
 

@@ -39,7 +39,7 @@ BY_OFFSET = pa.schema(
     ]
 )
 # Why a group's place is unknown: what `Standing.unplaced` tells, in the order of its guards.
-ASSIGNED, SKIPPED, GONE, PAST_END, PATTERN, OTHER_LOG, ANYWHERE, NEWCOMER = range(8)
+ASSIGNED, SKIPPED, GONE, DELETED, PAST_END, PATTERN, OTHER_LOG, ANYWHERE, NEWCOMER = range(9)
 _UNPLACED = pa.schema(
     [
         ("row", pa.int64()),
@@ -123,7 +123,7 @@ def standing(
 
     A remembered offset counts as a live one does, where nothing was seen of its group since; that
     of a group that begins anew is still its lowest bound, and its place is unknown besides: the
-    group is listed now, or was seen later (`_outlived`), without that offset.
+    group is listed now, or was seen later (`_outlived`), without that offset, or deleted lately.
     """
     return _Judged(partitions, commits, topics, who, waived, elsewhere=elsewhere).standing()
 
@@ -210,10 +210,11 @@ class _Judged:
             who.listed, column(who.share, "group_id"), who.anywhere,
             column(who.streams, "group_id"), column(who.newcomers, "group_id"),
             column(elsewhere, "group_id"), column(who.met, "group_id"),
-            column(who.had_members, "group_id"),
+            column(who.had_members, "group_id"), who.deleted,
         )  # fmt: skip
         (self.group, self.member, self.pattern, self.assigned, self.listed, self.share,
-         self.anywhere, self.streams, self.newcomer, others, self.met, was) = ranks  # fmt: skip
+         self.anywhere, self.streams, self.newcomer, others, self.met, was,
+         self.deleted) = ranks  # fmt: skip
         self.width = max(len(self.names), 1)
         self.had_members = _numbers(column(who.had_members, "topic_no")) * self.width + was
         self.elsewhere = _numbers(column(elsewhere, "topic_no")) * self.width + others
@@ -317,13 +318,15 @@ class _Judged:
         wanted = self._on_rows(self._not_by_start(here))
         known = self.row * self.width + self.group
         standing = self.here & self.tells
-        over = standing & self.remembered & self._begun_anew()
+        anew, deleted = self._begun_anew(), _among(self.group, self.deleted)
+        over = standing & self.remembered & (anew | deleted)
         of_share = without(known[over & _among(self.group, self.share)], unread_share)
         missing = np.union1d(without(wanted, known[standing & ~over]), of_share)
         kinds = np.full(len(missing), SKIPPED, dtype=np.int8)
         by_pattern = self._on_rows(self._only_by_pattern())
         kinds[_among(missing, by_pattern)] = PATTERN
         kinds[_among(missing, known[over])] = GONE
+        kinds[_among(missing, known[over & ~anew])] = DELETED
         beyond = self.here & ~self.tells & ~self.remembered & ~self._offsetless()
         kinds[_among(missing, self._assigned_pairs())] = ASSIGNED
         kinds[_among(missing, known[beyond])] = PAST_END  # named with its offset, member or not

@@ -19,6 +19,7 @@ from analytics.replicas.trend_tables import Carried, microseconds
 from analytics.replicas.trends import Trends
 from analytics.tables import Tables
 from dashboard.estimate.curve_tables import ReplicaCurves
+from dashboard.history.deleted import deleted
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import seen_at
@@ -106,7 +107,9 @@ def who_reads(
     offsets = groups.of_telling(cluster, snapshot, groups.telling(listed))
     readers = met.remembered(cluster, snapshot, None, ())
     unread = set(groups.unread(cluster, snapshot)["group_id"].to_pylist())
+    there, now = listed["group_id"].to_pylist(), seen_at(snapshot)
     return groups.who_reads(
         listed, topics, offsets=offsets, streams=streams, held=sums, met=readers, unread=unread,
-        complete=not snapshot.details.get("groups_incomplete"), now=seen_at(snapshot),
+        complete=not snapshot.details.get("groups_incomplete"), now=now,
+        deleted=deleted(cluster, now, there, snapshot.id),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.policies import matching
 from dashboard.policies.service.outcome import Outcome, guarded
 from dashboard.purge.evidence.estimates import most_freed
+from dashboard.purge.evidence.revived import came_back
 from dashboard.purge.journal.journal_policies import Use
 from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.cluster_seam import Cluster
@@ -104,11 +105,13 @@ def prepare(
     use: Use,
     confirmed_by: str,
     now: datetime,
+    confirmed_at: datetime | None = None,
 ) -> Prepared:
     """The plan of what is due, of what has anything to purge, within the policy's budget.
 
     `busy` names the open run of each topic that has one, `confirmed_by` who switched the policy on
-    as it is defined, which is whose its waivers are. Raises RefusedError as `read_live` does,
+    as it is defined, which is whose its waivers are, as groups were at that moment
+    (`confirmed_at`). Raises RefusedError as `read_live` does,
     OWNER_UNKNOWN where no known group owns the topics, ClusterError, StoreError. Nothing is sent.
     """
     owner = application.owner
@@ -121,14 +124,16 @@ def prepare(
         return Prepared(None, Outcome("busy", text, owner))
     clock = going_on(now)
     whose = _whose(policy, confirmed_by)
+    asked = _request(policy, owner, due, whose, confirmed_at)
     try:
-        read = read_live(live, settings, store, _request(policy, owner, due, whose), now=now)
+        read = read_live(live, settings, store, asked, now=now)
         return _planned(policy, owner, read, due, use)
     except RefusedError as error:
         rest = _readable(live, due) if error.code in _ONE_TOPIC else due
         if not rest or len(rest) == len(due):
             raise
-        read = read_live(live, settings, store, _request(policy, owner, rest, whose), now=clock())
+        asked = replace(asked, topics=tuple(sorted({key.topic for key in rest})))
+        read = read_live(live, settings, store, asked, now=clock())
         found = _planned(policy, owner, read, rest, use)
         told = replace(found.outcome, reason=f"{found.outcome.reason}; {error}", code=error.code)
         return replace(found, outcome=told)
@@ -153,14 +158,18 @@ def _whose(policy: Policy, confirmed_by: str) -> str:
 
 
 def _request(
-    policy: Policy, owner: str | None, due: Collection[TopicPartition], whose: str
+    policy: Policy,
+    owner: str | None,
+    due: Collection[TopicPartition],
+    whose: str,
+    since: datetime | None,
 ) -> PlanRequest:
     return PlanRequest(
         topics=tuple(sorted({key.topic for key in due})),
         target=parse_target(policy.target),
         groups=(owner,) if owner else (),
         waive=tuple(
-            Waive(group_id, reason, gone=True, by=whose)
+            Waive(group_id, reason, gone=True, by=whose, since=since)
             for group_id, reason in sorted(policy.waive.items())
             if group_id != owner  # its commits make the target
         ),
@@ -200,14 +209,21 @@ def _to_purge(read: Read, key: TopicPartition) -> bool:
 def _planned(
     policy: Policy, owner: str | None, read: Read, due: Collection[TopicPartition], use: Use
 ) -> Prepared:
-    """The plan; whom the policy waives and a coordinator lists holds as ever, and is told."""
+    """The plan; whom the policy waives and a coordinator lists, or a snapshot met since somebody
+    confirmed that, holds as ever, and is told.
+    """
     found = _of_read(policy, owner, read, due, use)
     here = tuple(sorted(policy.waive.keys() & read.facts.groups.keys() - {owner}))
-    if not here:
-        return found
-    told = f"not waived, since a coordinator lists it: {', '.join(here)}"
-    reason = f"{found.outcome.reason.removesuffix('.')}; {told}"
-    return replace(found, outcome=replace(found.outcome, reason=reason, not_waived=here))
+    came = {each.group_id for each in read.request.waive if came_back(each, read.facts)}
+    back = tuple(sorted(came.difference(here)))
+    reason = found.outcome.reason
+    for names, why in (
+        (here, "a coordinator lists it"),
+        (back, "it was met after the policy was switched on (switch it on again to waive it)"),
+    ):
+        if names:
+            reason = f"{reason.removesuffix('.')}; not waived, since {why}: {', '.join(names)}"
+    return replace(found, outcome=replace(found.outcome, reason=reason, not_waived=here + back))
 
 
 def _of_read(

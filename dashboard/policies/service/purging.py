@@ -62,11 +62,13 @@ def prepared(
 ) -> cycle.Prepared:
     """What a purge of the application would be by these settings. Raises as `cycle.prepare`."""
     state = site.journal.policy_states(site.cluster_id).get(policy.name)
+    confirmed = state if state and standing(policy, state) in ("on", "held") else None
     return cycle.prepare(
         live, settings, site.store, policy, application,
         busy=site.journal.busy_topics(site.cluster_id),
         use=site.journal.policy_use(site.cluster_id, policy.name, site.now() - _BUDGET_OF),
-        confirmed_by=state.who if state and standing(policy, state) in ("on", "held") else "",
+        confirmed_by=confirmed.who if confirmed else "",
+        confirmed_at=confirmed.at if confirmed else None,
         now=site.now(),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from dashboard.core.clock import format_time, microseconds
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import ANY_TOPIC, Guard, TopicPartition
 from dashboard.history import met_readers
+from dashboard.history.deleted import deleted
 from dashboard.history.folded import late
 from dashboard.history.holes import holes, newest_analysis, reasons, told_since
 from dashboard.history.known_since import began_at, carried_since, goes_on_from, known_since
@@ -174,14 +175,17 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
 
 
 def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn] = ()) -> PlanFacts:
-    """`facts`, whose list of groups lacks what only a damaged snapshot knew, or where no snapshot
-    tells anything, or none goes on from what runs `rested` on: another folder, or one that is not
-    mounted, into which collecting writes. Raises StoreError.
+    """`facts`, with whom somebody deleted lately, and whose list of groups lacks what only a
+    damaged snapshot knew, or where no snapshot tells anything, or none goes on from what runs
+    `rested` on: another folder, or one that is not mounted, into which collecting writes. Raises
+    StoreError.
     """
     known = store.latest("snapshots") is not None
     other, since = _unpruned(store, lambda: (elsewhere_of(store, rested), carried_since(store)))
+    lately = _unpruned(store, lambda: deleted(store, facts.read_at, facts.groups.keys()))
     return replace(
         facts,
+        deleted=facts.deleted | lately,
         incomplete=(*facts.incomplete, *reasons(holes(store))),
         unknown_to=None if known else store.store.root,
         elsewhere=other,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from dashboard.core.clock import microseconds
 from dashboard.domain.model import Group
 from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.facts import PlanFacts
@@ -18,14 +19,30 @@ from dashboard.purge.plan.plan import Plan, PlannedPartition
 def in_force(asked: Iterable[Waive], facts: PlanFacts) -> list[Waive]:
     """Those that count now. One that is asked for a group that is `gone` does while no coordinator
     lists it, by a list that is complete, and while an offset of it is remembered here: another
-    that is known to nobody may have been forgotten, and is no mistake.
+    that is known to nobody may have been forgotten, and is no mistake. Nor does one that came back
+    since it was asked for: whoever did judged it as it was before.
     """
     known = facts.reading_groups
     return [
         each
         for each in asked
-        if not each.gone or (each.group_id in known - facts.groups.keys() and not facts.incomplete)
+        if not each.gone
+        or (
+            each.group_id in known - facts.groups.keys()
+            and not facts.incomplete
+            and not came_back(each, facts)
+        )
     ]
+
+
+def came_back(asked: Waive, facts: PlanFacts) -> bool:
+    """Whether a snapshot met a waived group, or saw an offset of it here, after that moment."""
+    if asked.since is None:
+        return False
+    since = microseconds(asked.since)
+    met = (at for (group, _), at in facts.met.items() if group == asked.group_id)
+    seen = (at for (_, group), at in facts.seen.items() if group == asked.group_id and at)
+    return any(at > since for at in (*met, *map(microseconds, seen)))
 
 
 def revived(

@@ -240,6 +240,7 @@ def _facts(
         unread_groups=unread_groups(listing),
         unplaced=unplaced(listing),
         offset_topics=offset_topics(listing),
+        deleted=_lived(plan).difference(g.group_id for g in listing.groups),
     )
 
 
@@ -274,6 +275,13 @@ def _read(
         moving.result(),
         log_dirs.result(),
     )
+
+
+def _lived(plan: Plan) -> frozenset[str]:
+    """Groups whose offsets the plan saw live: one that nobody lists by now was deleted since, as
+    who wants all read again does, or Kafka dropped it just then.
+    """
+    return frozenset(c.group_id for p in plan.partitions for c in p.groups if not c.remembered)
 
 
 def _remembered(plan: Plan) -> list[RememberedOffset]:

@@ -19,13 +19,15 @@ from dashboard.safety.guard_texts import NEVER_LIFTABLE, names
 class Waive:
     """A group to waive, and why. Raises UsageError WAIVER_INVALID when one of them is blank.
 
-    `gone`: only while no coordinator lists it; `by` says so, where it is not who asks for the plan.
+    `gone`: only while no coordinator lists it, and no snapshot met it after the moment `since`;
+    `by` says so, where it is not who asks for the plan.
     """
 
     group_id: str
     reason: str
     gone: bool = False
     by: str | None = None
+    since: datetime | None = None
 
     def __post_init__(self) -> None:
         if not self.group_id or not self.reason.strip():

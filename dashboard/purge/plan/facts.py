@@ -130,6 +130,7 @@ class PlanFacts:
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     missed: frozenset[tuple[str, str]] = frozenset()  # topic, and a group that was down since
+    deleted: frozenset[str] = frozenset()  # groups that somebody deleted lately (`history.deleted`)
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
     # When kept snapshots met groups on a topic, as `met_readers` has them.
     met: Mapping[tuple[str, str], int] = field(default_factory=dict)

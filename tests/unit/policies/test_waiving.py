@@ -36,6 +36,7 @@ class Room(ServiceRoom):
         self.live.produce(TOPIC, 100)
         self.live.commit("shop", TOPIC)
         self.snapshot("old", "shop")
+        self.switch_on(of)
 
     def snapshot(self, *listed: str) -> None:
         """A minute later, a snapshot in which these groups were listed; `shop` has read all."""
@@ -172,6 +173,21 @@ def test_one_that_came_back_and_has_read_all_stops_nothing(room: Room) -> None:
     jobs[0]()
     service.close()
     assert ([run.state for run in room.runs()], room.live.log_start(TOPIC)) == (["done"], 100)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["before", "confirmed again"])
+def test_one_that_came_back_after_it_was_confirmed_is_waived_no_more(
+    room: Room, again: bool
+) -> None:
+    """Back for an hour, to read all again: who confirmed the waiver judged it as it was before."""
+    room.snapshot("old", "shop")
+    room.snapshot("shop")
+    if again:
+        room.switch_on(room.settings.policies[0])
+    status = room.cycle()
+    told = "not waived, since it was met after the policy was switched on"
+    assert (told in status["reason"]) is not again
+    assert room.live.log_start(TOPIC) == (100 if again else 40)
 
 
 def test_nobody_is_waived_by_a_list_that_may_lack_a_group(room: Room) -> None:

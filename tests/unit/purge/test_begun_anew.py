@@ -128,6 +128,36 @@ def test_one_that_a_snapshot_met_reading_from_nowhere_does_not_count_when_it_is_
     assert names(plan_of(live, store)) == [[guard], [guard]]
 
 
+@pytest.mark.parametrize(
+    ("minutes_ago", "members", "held"),
+    [(60, True, True), (24 * 60 + 5, True, False), (60, False, False)],
+    ids=["lately", "a day ago", "it had none"],
+)
+def test_one_that_is_gone_sooner_than_kafka_drops_it_was_deleted_to_read_all_again(
+    store: ClusterStore, minutes_ago: int, members: bool, held: bool
+) -> None:
+    """As Connect resets a sink's offsets: until its first member joins nobody lists it."""
+    snapshot(store, minutes_ago, READ, members=members)
+    snapshot(store, 5)
+    plan = plan_of(Nobody(2), store)
+    assert names(plan) == ([["no-committed-offset"]] * 2 if held else [[], []])
+    if held:
+        assert "Group etl is listed no more" in plan.partitions[0].guards[0].reason
+
+
+def test_one_that_the_plan_saw_and_nobody_lists_before_sending_is_refused_by_name(
+    store: ClusterStore,
+) -> None:
+    snapshot(store, 60)
+    live = FakeCluster(2)
+    live.offsets_of = {"etl": {0: 90, 1: 90}}
+    plan = plan_of(live, store)
+    rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.free_partitions]
+    found = recheck(Nobody(2), plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    assert (len(rows), found.allowed) == (2, {})
+    assert "Group etl is listed no more" in found.refused[TopicPartition(TOPIC, 1)].reason
+
+
 @pytest.mark.parametrize(("before", "after"), [(30, 0), (0, -30)])
 def test_the_order_of_what_was_seen_is_not_that_of_clocks_that_were_wrong(
     store: ClusterStore, before: int, after: int
@@ -177,7 +207,7 @@ def test_that_it_was_met_is_not_thinned_out_while_no_analysis_knows_it(store: Cl
 
 
 def test_one_that_had_committed_when_it_was_met_counts_where_it_stood(store: ClusterStore) -> None:
-    snapshot(store, 60, READ, members=True)
+    snapshot(store, 25 * 60, READ, members=True)
     snapshot(store, 5)
 
     plan = plan_of(Nobody(2), store)

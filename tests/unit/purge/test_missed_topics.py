@@ -13,6 +13,7 @@ import pytest
 from dashboard.domain.model import Group, GroupOffset
 from dashboard.history import log_ends
 from dashboard.history.seen_topics import ids_of
+from dashboard.purge.evidence.doubts import doubts
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
@@ -103,6 +104,16 @@ def test_who_was_down_since_a_topic_was_made_holds_it(store: ClusterStore) -> No
     rows = [PartitionRow(TOPIC, 0, 60, "pending")]
     found = recheck(live(), edited, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
     assert [why.name for why in found.refused.values()] == ["no-committed-offset"]
+
+
+def test_a_topic_that_somebody_may_come_upon_is_not_proposed_for_deletion(
+    store: ClusterStore,
+) -> None:
+    """What is deleted with its topic cannot be brought back at all."""
+    down_for_half_an_hour(store)
+    (guard,) = doubts(SETTINGS, store, [TOPIC, OLD], NOW)[TOPIC]
+    assert (guard.name, "Group etl may" in guard.reason) == ("no-committed-offset", True)
+    assert OLD not in doubts(SETTINGS, store, [TOPIC, OLD], NOW)
 
 
 def test_who_has_read_on_since_it_must_have_come_upon_it_does_not(store: ClusterStore) -> None:

@@ -1,0 +1,49 @@
+"""Groups that somebody deleted lately: snapshots show them with members, and nobody lists them.
+
+Kafka itself drops a group `offsets.retention.minutes` after its members left at the soonest. One
+that is gone sooner was deleted, which is how it is made to read all again: Connect's offsets of a
+sink are reset so (KIP-875), and `kafka-consumer-groups --delete` does nothing else. Until its first
+member joins again no coordinator lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from dashboard.core.errors import StoreError
+from dashboard.store.snapshot_clocks import seen_at
+
+if TYPE_CHECKING:
+    from dashboard.store.snapshots import ClusterStore
+
+# For so long after its members were seen last; then it counts where it stood, as who is gone does.
+HELD_FOR = timedelta(days=1)
+
+
+def deleted(
+    cluster: ClusterStore, now: datetime, listed: Collection[str], until: str | None = None
+) -> frozenset[str]:
+    """Groups that a snapshot shows with members less than `HELD_FOR` before `now`, and less than
+    brokers told by then that they keep offsets, and that are not `listed` now. `until` is the last
+    snapshot that counts. Raises StoreError where snapshots cannot be listed.
+    """
+    import pyarrow.compute as pc  # slow to import; a store without tables needs none
+
+    found: set[str] = set()
+    for name in reversed(cluster.ids("snapshots")):
+        if until is not None and name > until:
+            continue
+        with suppress(StoreError):  # damaged, which is told elsewhere, or pruned meanwhile
+            manifest = cluster.manifest("snapshots", name)
+            if (age := now - seen_at(manifest)) >= HELD_FOR:
+                break
+            minutes = manifest.details.get("offsets_retention_minutes")
+            if minutes is None or age < timedelta(minutes=minutes):
+                rows = cluster.read("snapshots", name, "groups", ["group_id", "state", "members"])
+                untold = pc.and_(rows["members"].is_null(), rows["state"].is_valid())
+                up = pc.or_(pc.fill_null(pc.not_equal(rows["members"], 0), False), untold)
+                found.update(rows["group_id"].filter(up).to_pylist())
+    return frozenset(found.difference(listed))
