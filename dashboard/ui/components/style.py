@@ -100,6 +100,7 @@ _LAYOUT = """
 .lw-table th{text-align:left;font-weight:600;font-size:13px;color:var(--lw-quiet)}
 .lw-table td,.lw-table th{padding:3px 12px 3px 0;border-bottom:1px solid var(--lw-line)}
 .lw-table td code{white-space:nowrap}
+.lw-records td{vertical-align:top;overflow-wrap:anywhere;min-width:64px}
 .lw-table td.n,.lw-table th.n{text-align:right}
 .lw-counts{display:flex;gap:8px 22px;flex-wrap:wrap}
 .lw-counts div{min-width:84px}
