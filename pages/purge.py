@@ -12,7 +12,15 @@ from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
-from dashboard.ui.purge import confirming, drafting, looking, plan_view, run_view, runs
+from dashboard.ui.purge import (
+    confirming,
+    drafting,
+    looking,
+    plan_view,
+    requests_now,
+    run_view,
+    runs,
+)
 from dashboard.ui.purge.confirming import choose_mode
 from dashboard.ui.purge.drafting import Draft, Request, choose_target
 from dashboard.ui.purge.runs import open_journal
@@ -140,6 +148,8 @@ def follow(screen: Screen, run_id: str, live: bool) -> None:
         queue.respawn_stale(screen.settings, journal)
     view = journal.run(run_id)
     run_view.show(view)
+    if view.run.open:
+        requests_now.show(screen, view)
     if view.run.open and access.only("operator", "Pausing or cancelling"):
         show_controls(view)
     replanned = st.session_state.pop(routes.REPLANNED, False)
