@@ -12,7 +12,15 @@ from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal_rows import RunRow, RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
-from dashboard.ui.purge import confirming, drafting, plan_view, run_view, runs
+from dashboard.ui.purge import (
+    confirming,
+    drafting,
+    looking,
+    plan_view,
+    requests_now,
+    run_view,
+    runs,
+)
 from dashboard.ui.purge.confirming import choose_mode
 from dashboard.ui.purge.drafting import Draft, Request, choose_target
 from dashboard.ui.purge.runs import open_journal
@@ -36,7 +44,7 @@ def show() -> None:
         return
     if request_id := routes.param("request"):
         st.query_params["request"] = request_id
-        confirming.show(request_id)
+        confirming.show(screen, request_id)
         return
     states.notes(screen)
     confirming.waiting(screen)
@@ -61,6 +69,7 @@ def show() -> None:
         step(2, "Preview", f"plan {draft.plan.plan_id}, read from the cluster, valid for {left}")
         plan_view.show(draft.plan)
         drafting.offer(screen, request, draft)
+        looking.offer_plan(screen, draft.plan)
     if why := nothing_to_purge(draft.plan):
         states.show("Nothing of it can be purged", *why)
         return
@@ -153,6 +162,8 @@ def follow(screen: Screen, run_id: str, live: bool) -> None:
         queue.respawn_stale(screen.settings, journal)
     view = journal.run(run_id)
     run_view.show(view)
+    if view.run.open:
+        requests_now.show(screen, view)
     if view.run.open and access.only("operator", "Pausing or cancelling"):
         show_controls(view)
     replanned = st.session_state.pop(routes.REPLANNED, False)

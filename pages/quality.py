@@ -14,7 +14,9 @@ from dashboard.views import formats
 
 
 def show() -> None:
-    """Completeness of the newest analysis, then what purges were predicted to free and take."""
+    """Completeness of the newest analysis, what purges were predicted to free and take, and what
+    brokers count of them.
+    """
     screen = context.load()
     header(screen, follows=True)
     states.notes(screen)
@@ -24,6 +26,8 @@ def show() -> None:
         show_completeness(screen, screen.findings)
     quality.show_estimators(screen)
     quality.show_waits(screen)
+    if screen.findings and "traffic" in screen.findings.manifest.tables:
+        quality.show_requests(screen, screen.findings.table("traffic"))
 
 
 def show_completeness(screen: Screen, findings: Tables) -> None:

@@ -19,7 +19,7 @@ from dashboard.ui.growth.advice import FIT_TABLE
 from dashboard.ui.growth.choice import KEEPS, deletable, known_of
 from dashboard.ui.growth.scenario import Scenario, effect_of
 from dashboard.ui.growth.what_if import outcomes
-from dashboard.ui.purge import runs
+from dashboard.ui.purge import looking, runs
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.ui.session.header import analyzed
@@ -52,6 +52,7 @@ def show() -> None:
     with main:
         over_time.topic_line(screen, name)
         st.html(reclaimable.topic_html(facts_of(screen), findings.table("holds"), name))
+        looking.offer_topic(screen, name)
         st.html(places_html(screen, name) + configs_html(screen, name))
     blockers = blockers_of(screen, name)
     with side:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -18,6 +19,7 @@ from dashboard.core.canonical import parse_json
 from dashboard.core.errors import BrokerError
 from dashboard.domain.model import BrokerMetric, BrokerMetrics
 from dashboard.settings.metric_addresses import PrometheusServer
+from dashboard.settings.settings import Settings
 
 Answer = tuple[BrokerMetric, ...] | BrokerError
 
@@ -57,6 +59,18 @@ class Sources:
             return read(broker_id, self.by_broker[broker_id], self.timeout)
         except BrokerError as error:
             return error
+
+
+def sources_of(
+    settings: Settings,
+    cluster_name: str | None,
+    timeout: timedelta,
+    more: Mapping[int, str] = MappingProxyType({}),
+) -> Sources | None:
+    """Those that the settings name for a cluster, with `more` above them; None: there are none."""
+    found = {**settings.metrics.get(cluster_name or "", {}), **more}
+    server = settings.prometheus.get(cluster_name or "")
+    return Sources(found, timeout, server) if found or server else None
 
 
 def read(broker_id: int, source: str, timeout: timedelta) -> tuple[BrokerMetric, ...]:

@@ -76,8 +76,9 @@ DESCRIBE_GROUP = Right(
 )  # fmt: skip
 READ_TOPIC = Right(
     "Read", "Topic", "", OPERATOR,
-    "sampled estimates of bytes (`plan --sample`); moving a waived group",
-    "estimates come from sizes alone; a waived group stays where it is",
+    "sampled estimates of bytes (`plan --sample`); a look at records (`preview --records`); "
+    "moving a waived group",
+    "estimates come from sizes alone; no record is shown; a waived group stays where it is",
 )  # fmt: skip
 DELETE_TOPIC = Right(
     "Delete", "Topic", "", OPERATOR,
@@ -122,6 +123,11 @@ FEATURES = (
         "sampling",
         (DESCRIBE_TOPIC, CONFIGS_TOPIC, DESCRIBE_CLUSTER, READ_TOPIC),
         "the estimate's method is not `sampled`",
+    ),
+    Feature(
+        "records",
+        (DESCRIBE_TOPIC, READ_TOPIC),
+        "TOPIC_AUTHORIZATION_FAILED, with the right and its line; no record is shown",
     ),
     Feature(
         "move-waived",

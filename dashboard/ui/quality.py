@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 
 from dashboard.core.words import duration
@@ -17,7 +18,8 @@ from dashboard.purge.receipt.calibration import ORDER, Calibration, Point
 from dashboard.ui.components import grid, markup, states, style
 from dashboard.ui.purge.runs import left_out, past_runs
 from dashboard.ui.session.context import Screen
-from dashboard.views import formats
+from dashboard.views import delete_requests, formats
+from dashboard.views.delete_requests import DeleteRequests
 
 # Predicted against freed bytes on the page Quality: a table and points over time.
 
@@ -207,6 +209,48 @@ def show_waits(screen: Screen) -> None:
     st.caption("Per request: the time from sending to the answer, against the most likely one.")
     if cut := left_out():
         st.caption(cut)
+
+
+def show_requests(screen: Screen, traffic: pa.Table) -> None:
+    """DeleteRecords as brokers count it, by the newest snapshot with their metrics."""
+    st.html('<div class="lw"><h2>DeleteRecords requests, as brokers count them</h2></div>')
+    rows = delete_requests.of_findings(traffic)
+    if not rows:
+        st.caption("No broker tells: name their metrics in the settings (metrics.urls).")
+        return
+    right = st.column_config.TextColumn(alignment="right")
+    grid.show(
+        requests_table(rows),
+        dict.fromkeys(("An hour", "Waiting", "Mean", "99 of 100 within"), right),
+        alt="DeleteRecords requests an hour, waiting, mean time and 99th percentile, by broker",
+        key="requests-table",
+    )
+    at = markup.exact(screen.manifest.taken_at)
+    st.caption(
+        f"As of {at}: requests that waited for followers then, the mean time since each broker's "
+        "start, and the time within which 99 of 100 were answered lately."
+    )
+
+
+def requests_table(rows: Sequence[DeleteRequests]) -> pd.DataFrame:
+    """One row per broker that tells."""
+    return pd.DataFrame(
+        {
+            "Broker": [str(row.broker_id) for row in rows],
+            "An hour": [_count(row.per_hour) for row in rows],
+            "Waiting": [_count(row.waiting) for row in rows],
+            "Mean": [_ms(row.mean_ms) for row in rows],
+            "99 of 100 within": [_ms(row.p99_ms) for row in rows],
+        }
+    )
+
+
+def _count(count: int | None) -> str:
+    return formats.MISSING if count is None else formats.number(count)
+
+
+def _ms(milliseconds: float | None) -> str:
+    return formats.MISSING if milliseconds is None else f"{formats.number(round(milliseconds))} ms"
 
 
 def waits_table(lines: Sequence[CauseWaits]) -> pd.DataFrame:

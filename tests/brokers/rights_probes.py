@@ -17,6 +17,7 @@ from dashboard.inventory.names import folder_of
 from dashboard.orphans.sweep.sweep_live import LiveCheck
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.verdicts import Verdict
+from dashboard.purge.evidence.look import LookRequest, look
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import carrying
 from dashboard.purge.journal.journal_rows import RunView
@@ -76,6 +77,16 @@ class Probes:
             return WORKS if found == "sampled" else f"{_names(row.guards)} {found}"
 
         return _refusal(method)
+
+    def records(self) -> str:
+        def looked() -> str:
+            (found,) = look(
+                self.bench.settings, self.bench.settings.data, None,
+                LookRequest({TopicPartition(self.topic, 0): 100}, {}, 3), "test",
+            )  # fmt: skip
+            return WORKS if found.error is None else f"{found.error}: {found.why}"
+
+        return _refusal(looked)
 
     def purge(self, offset: int) -> str:
         def purged() -> str:

@@ -17,6 +17,7 @@ from dashboard.domain.metric_names import (
     labels,
 )
 from dashboard.domain.model import TopicPartition
+from dashboard.views.delete_requests import of_samples
 from tests.brokers.purge_bench import Bench
 
 _PURGE = '{"request":"DeleteRecords"}'
@@ -62,6 +63,10 @@ def test_a_purge_that_waits_is_in_the_purgatory_and_its_time_is_counted(
         while not (size := numbers(leader, exporters[leader])[PURGATORY_SIZE]):
             assert time.monotonic() < deadline, "no request came to wait"
         assert size == 1
+        told = of_samples(
+            Sources({leader: exporters[leader]}, timedelta(seconds=20)).read().samples, {leader}
+        )
+        assert [row.waiting for row in told] == [1]
         silent = Sources({behind: exporters[behind]}, timedelta(seconds=0.5)).read()
         assert str(silent.errors[behind]).startswith("METRICS_TOO_SLOW")
     finally:

@@ -120,6 +120,7 @@ def test_a_missing_right_costs_purges_and_moves_what_the_table_says(
         before = probes.bench.log_start(topic)
         found = {
             "sampling": probes.sampling(),
+            "records": probes.records(),
             "purge": probes.purge(at),
             "move-waived": probes.move(at + 1),
         }
@@ -132,13 +133,18 @@ def test_a_missing_right_costs_purges_and_moves_what_the_table_says(
     if right is rights.READ_TOPIC:
         assert found["move-waived"] == "refused TOPIC_AUTHORIZATION_FAILED"
         assert found["sampling"].strip() not in ("", "sampled")
+        assert "has no READ on topic" in found["records"]
     if right is rights.READ_GROUP:
         assert found["move-waived"] == "refused GROUP_AUTHORIZATION_FAILED"
 
 
 @pytest.mark.parametrize(
     "feature",
-    [f for f in rights.FEATURES if f.name in (*LOOKING, "sampling", "purge", "move-waived")],
+    [
+        f
+        for f in rights.FEATURES
+        if f.name in (*LOOKING, "sampling", "records", "purge", "move-waived")
+    ],
     ids=lambda feature: feature.name,
 )
 def test_a_features_own_rights_are_enough_for_it(
@@ -150,6 +156,8 @@ def test_a_features_own_rights_are_enough_for_it(
             assert probes.look()[feature.name] == WORKS
         elif feature.name == "sampling":
             assert probes.sampling() == WORKS
+        elif feature.name == "records":
+            assert probes.records() == WORKS
         elif feature.name == "purge":
             assert probes.purge(start + 1) == WORKS
         else:

@@ -179,7 +179,7 @@ def test_the_pasted_lines_give_a_principal_what_doctor_then_finds(
     assert told["principal"] == f"User:{user}"
     assert {c["name"] for c in told["checks"] if c["ok"] is False} <= {"java"}, code
     lost = {f["feature"] for f in told["features"] if f["lacks"]}
-    changing = {"purge", "policies", "sampling", "move-waived"}
+    changing = {"purge", "policies", "sampling", "records", "move-waived"}
     assert lost == (set() if role == rights.OPERATOR else changing)
 
 

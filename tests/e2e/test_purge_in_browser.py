@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,12 @@ declared_at = "2026-03-01"
 
 @pytest.fixture
 def settings_file(cluster: LocalCluster, tmp_path: Path) -> Iterator[Path]:
+    with furnished(cluster, tmp_path) as path:
+        yield path
+
+
+@contextmanager
+def furnished(cluster: LocalCluster, folder: Path) -> Iterator[Path]:
     """A topic with a group that has read three quarters of it, and settings that declare it."""
     admin = AdminClient(client(cluster.bootstrap))
     config = {"segment.bytes": "1048576", "file.delete.delay.ms": "1000"}
@@ -54,8 +60,8 @@ def settings_file(cluster: LocalCluster, tmp_path: Path) -> Iterator[Path]:
         producer.flush()
     read = dict.fromkeys((Key(TOPIC, 0), Key(TOPIC, 1)), COMMITTED)
     commit({"bootstrap.servers": cluster.bootstrap}, "e2e-billing", read)
-    path = tmp_path / "lowwater.toml"
-    path.write_text(SETTINGS.format(folder=tmp_path))
+    path = folder / "lowwater.toml"
+    path.write_text(SETTINGS.format(folder=folder))
     yield path
     admin.delete_topics([TOPIC])[TOPIC].result()
 

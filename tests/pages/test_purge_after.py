@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import streamlit as st
 
 from dashboard.core.clock import utc_now
+from dashboard.domain.metric_names import PURGATORY_SIZE, REQUEST_TIME
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Follower
 from tests.pages.conftest import Open, said
-from tests.pages.purges import Requests, queued
+from tests.pages.purges import CLUSTER_NAME, Requests, queued
 
 
 def close(journal: Journal, run_id: str, **change: object) -> None:
@@ -36,6 +41,40 @@ def test_a_wait_all_run_that_timed_out_names_who_is_behind_and_until_when_it_wat
     ) in text
     assert "Watched for" in text
     assert app.dataframe[0].value["Followers behind"][0].startswith("broker 2: 1\u202f200 records")
+
+
+def test_an_open_run_shows_what_its_leaders_count_of_waiting_requests(
+    open_page: Open,
+    requests: Requests,
+    journal: Journal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    purge = '{request="DeleteRecords"'
+    (tmp_path / "told").write_text(
+        f'{PURGATORY_SIZE}{{delayedOperation="DeleteRecords"}} 3\n'
+        f"{REQUEST_TIME}_count{purge}}} 9\n{REQUEST_TIME}_mean{purge}}} 8.0\n"
+    )
+    (tmp_path / "lowwater.toml").write_text(
+        f'[clusters.{CLUSTER_NAME}]\n"bootstrap.servers" = "127.0.0.1:9"\n'
+        f'"metrics.urls" = "1={tmp_path}/told,2={tmp_path}/told,3={tmp_path}/absent"\n'
+    )
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(tmp_path / "lowwater.toml"))
+    run_id = queued(open_page, journal)
+    (row,) = journal.partitions(run_id)
+    sent = replace(row, state="sent", sent_at=utc_now(), sent_leader_id=1)
+    journal.record(run_id, "intent", [sent], utc_now())
+    journal.set_run(run_id, "running", utc_now())
+    st.cache_data.clear()
+    told = (
+        "Broker 1: 3 DeleteRecords requests wait for followers; they took 8 ms on average "
+        "since its start."
+    )
+    text = said(open_page("purge", run=run_id))
+    assert told in text
+    assert "Broker 2:" not in text, "it leads nothing of the run"
+    journal.set_run(run_id, "done", utc_now())
+    assert told not in said(open_page("purge", run=run_id))
 
 
 def test_records_that_came_back_are_an_alert_on_the_run_and_in_the_lists(

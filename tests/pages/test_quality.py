@@ -61,7 +61,16 @@ def test_past_purges_show_how_true_their_waits_were(
     journal.write_receipt(run_id, replace(receipt(), waits=(soon, late)), utc_now())
     app = open_page("quality")
 
-    assert app.dataframe[-1].value.to_dict("records") == [
+    assert app.dataframe[-2].value.to_dict("records") == [
         {"Seen before sending": "followers keep up", "Purges": 1, "Requests": 2,
          "Median error": "1 s", "Worst": "2 s later", "Inside the interval": "1 of 2"}
     ]  # fmt: skip
+
+
+def test_what_brokers_count_of_delete_records_is_told_by_broker(open_page: Open) -> None:
+    app = open_page("quality")
+    rows = app.dataframe[-1].value.to_dict("records")
+    assert [row["Broker"] for row in rows] == ["1", "2", "3"]
+    assert {row["Waiting"] for row in rows} == {"0"}
+    assert {row["Mean"] for row in rows} == {"—"}
+    assert "DeleteRecords requests, as brokers count them" in said(app)

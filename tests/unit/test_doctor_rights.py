@@ -105,7 +105,7 @@ def test_a_dashboard_lacks_no_right_to_look_and_fails_no_check() -> None:
     assert check.ok is True
     assert "Delete Topic" in check.detail
     assert [f.name for f, _ in lost_features(found)] == [
-        "purge", "policies", "sampling", "move-waived",
+        "purge", "policies", "sampling", "records", "move-waived",
     ]  # fmt: skip
 
 

@@ -74,12 +74,10 @@ def metrics_sources(
     args: argparse.Namespace, settings: Settings, target: context.Target
 ) -> Sources | None:
     """Where brokers' metrics are read, or None. Raises SettingsError METRICS_SOURCE_INVALID."""
-    from dashboard.broker_metrics.sources import Sources
+    from dashboard.broker_metrics.sources import sources_of
 
-    known = settings.metrics.get(target.name or "", {})
-    found = {**known, **parse_sources(args.metrics or (), "--metrics")}
-    server = settings.prometheus.get(target.name or "")
-    return Sources(found, settings.broker_timeout, server) if found or server else None
+    flags = parse_sources(args.metrics or (), "--metrics")
+    return sources_of(settings, target.name, settings.broker_timeout, flags)
 
 
 def describe(value: Mapping[str, Any]) -> str:

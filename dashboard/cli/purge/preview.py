@@ -1,4 +1,4 @@
-"""`lowwater preview PLAN`: what a plan would do; with --live, how long each mode would take."""
+"""`lowwater preview PLAN`: what a plan would do; --live: how long it takes; --records: of what."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.purge import looked_at
 from dashboard.core.clock import format_time, utc_now
-from dashboard.core.visible import in_lines, in_quotes
+from dashboard.core.visible import in_lines, in_paragraphs, in_quotes
 from dashboard.purge.plan import plan_words
 from dashboard.settings.settings import read_client_config
 
@@ -31,10 +32,12 @@ def add_parser(verbs: Verbs) -> None:
         description="Shows what a plan would do: targets, records, bytes, guards, who would lose\n"
         "what, and the sentence that apply wants confirmed. Reads the file alone; with --live it\n"
         "asks the brokers which replicas would hold a purge up, and says for each mode how long\n"
-        "it would take and what it risks. Changes nothing.",
+        "it would take and what it risks; with --records it reads some of the records that would\n"
+        "go. Changes nothing.",
         examples=(
             "lowwater preview plan.json",
             "lowwater preview plan.json --live",
+            "lowwater preview plan.json --records 10 --of orders-0 --values json",
             "lowwater preview plan.json --json",
         ),
     )
@@ -42,15 +45,20 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--live", action="store_true", help="ask the brokers who would hold the purge up"
     )
+    looked_at.add_flags(parser)
     parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
     parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the preview. Raises PlanError, RefusedError PLAN_EDITED; live also ClusterError."""
+    """Print the preview. Raises PlanError, RefusedError PLAN_EDITED; live also ClusterError.
+
+    4 where records were asked for and no partition's could be read.
+    """
     from dashboard.purge.plan.plan import Plan
     from dashboard.purge.plan.preview import preview
 
+    looked_at.check(args)
     plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
     view = preview(plan, utc_now())
     body, text = view.to_json(), describe(view)
@@ -59,8 +67,25 @@ def run(args: argparse.Namespace) -> int:
 
         found = _forecast(args, plan)
         body["forecast"], text = to_json(found), in_lines([text, describe_forecast(found)])
+    if args.records is not None:
+        return _with_records(args, plan, body, text)
     output.emit(body, text, as_json=args.json)
     return 0
+
+
+def _with_records(args: argparse.Namespace, plan: Plan, body: dict[str, object], text: str) -> int:
+    from dashboard.views.records import to_json
+
+    found = looked_at.read(args, plan, _overrides(args))
+    body["looked_at"] = [to_json(row, args.values) for row in found]
+    error = looked_at.error_of(found)
+    text = in_paragraphs([looked_at.describe(found, plan, args.values), text])
+    output.emit({**body, **(error.to_json() if error else {})}, text, as_json=args.json)
+    if error is None:
+        return 0
+    if not args.json:
+        output.emit_error(error, as_json=False)
+    return error.exit_code
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, str]:

@@ -116,6 +116,7 @@ _LAYOUT = """
 .lw-table td,.lw-table th{padding:3px 12px 3px 0;border-bottom:1px solid var(--lw-line)}
 .lw-fleet td{min-width:92px}
 .lw-table td code{white-space:nowrap}
+.lw-records td{vertical-align:top;overflow-wrap:anywhere;min-width:64px}
 .lw-table td.n,.lw-table th.n{text-align:right}
 .lw-counts{display:flex;gap:8px 22px;flex-wrap:wrap}
 .lw-counts div{min-width:84px}

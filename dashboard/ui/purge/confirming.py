@@ -20,7 +20,7 @@ from dashboard.purge.journal.journal_rows import MODES
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
-from dashboard.ui.purge import plan_view
+from dashboard.ui.purge import looking, plan_view
 from dashboard.ui.purge.drafting import Draft, forget, replaced
 from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, context, routes
@@ -283,14 +283,16 @@ def waiting(screen: Screen) -> None:
         )
 
 
-def show(request_id: str) -> None:
-    """One request: its plan as it would be sent, and who may decide."""
+def show(screen: Screen, request_id: str) -> None:
+    """One request: its plan as it would be sent, some of its records, and who may decide."""
     journal, now = open_journal(), utc_now()
     request = journal.request(request_id)
     plan = journal.requested_plan(request_id)
     with st.container(border=True):
         st.html(head_html(request))
         plan_view.show(plan)
+        if request.state_at(now) == "asked":
+            looking.offer_plan(screen, plan)
     if request.state_at(now) == "asked":
         with st.container(border=True):
             _decide(request, plan)
