@@ -11,12 +11,13 @@ import pytest
 from dashboard.demo.kafka import preview
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.purge.jobs import worker_process
 from dashboard.settings import settings
 from tests.brokers import certificates, secured, token_issuer
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.preview_cluster import start as preview_cluster_of
 from tests.brokers.purge_bench import Bench
-from tests.support import class_data
+from tests.support import class_data, forked_workers
 from tests.support.three_brokers import exporter_addresses, three_brokers
 
 
@@ -25,6 +26,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(f"{here}/"):
             item.add_marker(pytest.mark.brokers)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def workers_forked() -> Iterator[None]:
+    """Half of a small purge's processor time was its worker's imports."""
+    with forked_workers.forked_workers():
+        yield
+
+
+@pytest.fixture
+def workers_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a Python process of its own, started as by users."""
+    monkeypatch.setattr(worker_process.os, "posix_spawn", forked_workers.STARTED)
 
 
 @pytest.fixture(scope="package")

@@ -19,6 +19,7 @@ from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
 
 
+@pytest.mark.usefixtures("workers_started")
 def test_wait_all_purge_frees_the_bytes_below_the_committed_minimum_and_nothing_above(
     bench: Bench,
 ) -> None:

@@ -15,6 +15,7 @@ from tests.support import marked, sample_store
 pytestmark = [pytest.mark.brokers, pytest.mark.slow]
 
 
+@pytest.mark.usefixtures("workers_started")  # what others see of a process is what it began with
 def test_a_purge_and_its_reports_tell_no_secret(
     cluster: LocalCluster,
     tmp_path: Path,

@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.simulation.checks import problems
 from tests.simulation.mutants import CAUGHT_BY, MUTANTS
 from tests.simulation.scenario import Story, play
+from tests.simulation.situations import of_seed
 
 SEEDS = 500  # among which each planted bug is caught
 
@@ -31,3 +32,9 @@ def catching(name: str, folder: Path) -> int | None:
     seeds = [*range(first, SEEDS), *range(first)]
     with MUTANTS[name]():
         return next((s.seed for s in stories(seeds, folder) if problems(s)), None)
+
+
+def likely(name: str) -> list[int]:
+    """All of SEEDS; first those with the situation of the one that caught a planted bug last."""
+    about = of_seed(CAUGHT_BY.get(name, 0))
+    return sorted(range(SEEDS), key=lambda seed: of_seed(seed) != about)
