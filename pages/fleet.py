@@ -22,12 +22,12 @@ _EVERY = timedelta(seconds=5)
 def show() -> None:
     """Every cluster by its newest snapshot and findings; redrawn by itself."""
     settings, now, among = context.settings(), utc_now(), context.choices()
-    st.html(head_html(len(among), stopped()))
+    found = fleet.worst_first(fleet.look_at_all(settings, now))
+    st.html(head_html(len(among), stopped(), warn=not all(one.calm for one in found)))
     missing = fleet.never_collected(settings, among)
     if not among and not missing:
         context.store().cluster()  # raises what the data folder lacks
     if among:
-        found = fleet.worst_first(fleet.look_at_all(settings, now))
         st.html(fleet.sentence_html(found) + fleet.table_html(found, now))
     for name in missing:
         line = f"lowwater watch --cluster {shlex.quote(name)} --data {shlex.quote(settings.data)}"
@@ -37,12 +37,12 @@ def show() -> None:
         )
 
 
-def head_html(count: int, stop: str | None) -> str:
+def head_html(count: int, stop: str | None, *, warn: bool) -> str:
     """How many clusters there are; that every purge is stopped, where it is: of all clusters."""
     parts = ["<h1>Fleet</h1>", formats.plural(count, "cluster")]
     if stop is not None:
         parts.append(f"<b>⏸ every purge is stopped</b>: {markup.text(stop)}")
-    kind = " warn" if stop is not None else ""
+    kind = " warn" if warn or stop is not None else ""
     return f'<div class="lw lw-head{kind}" role="status">{" · ".join(parts)}</div>'
 
 

@@ -20,6 +20,7 @@ from dashboard.ui.purge import runs
 from dashboard.ui.session import collector, context, routes
 from dashboard.ui.session.collector import Standing
 from dashboard.ui.session.context import Choice, Screen, Tables
+from dashboard.ui.session.header import alert_html, alerts_of
 from dashboard.views import days_to_full, formats
 from dashboard.views.colours import RECLAIMABLE
 from dashboard.views.facts import partition_facts
@@ -30,10 +31,12 @@ from dashboard.views.headline import Headline, headline
 class Overlook:
     """One cluster. What is None is not known; `trouble` says why nothing of it could be read.
 
-    `room` is the log dir that needs room most. `running` purges are open, `today` of this day.
+    `room` is the log dir that needs room most. `running` purges are open, `today` of this day;
+    `alerts` are those of the cluster's own header. `key` names it in addresses, if one has to.
     """
 
     choice: Choice
+    key: str
     trouble: str = ""
     standing: Standing | None = None
     taken_at: datetime | None = None
@@ -41,6 +44,7 @@ class Overlook:
     room: Room | None = None
     running: int | None = None
     today: int | None = None
+    alerts: tuple[str, ...] = ()
     price: Price | None = field(default=None, repr=False)
 
     @property
@@ -52,14 +56,17 @@ class Overlook:
     def calm(self) -> bool:
         """Whether nobody has to look at it."""
         warned = self.standing is None or bool(self.standing.warnings)
-        return not (self.trouble or self.urgent or warned)
+        return not (self.trouble or self.urgent or self.alerts or warned)
 
 
-def overlook(settings: Settings, cluster: ClusterStore, choice: Choice, now: datetime) -> Overlook:
+def overlook(
+    settings: Settings, cluster: ClusterStore, choice: Choice, now: datetime, *, key: str
+) -> Overlook:
     """What there is of one cluster, and in its own words what is wrong where something is."""
     running, today = _purges(cluster.cluster_id, now)
+    alerts = tuple(alerts_of(cluster.cluster_id, cluster=key))
     price = settings.price.of(choice.name, choice.cluster_id)
-    known = Overlook(choice, running=running, today=today, price=price)
+    known = Overlook(choice, key, running=running, today=today, alerts=alerts, price=price)
     try:
         return _looked(settings, cluster, known, now)
     except StoreError as error:
@@ -138,11 +145,11 @@ def table_html(found: Sequence[Overlook], now: datetime) -> str:
 
 
 def _row(one: Overlook, now: datetime) -> tuple[str, ...]:
-    key = one.choice.key
+    key = one.key
     name = markup.to(routes.address("overview", cluster=key), one.choice.label)
     return (
         f"<b>{name}</b>",
-        _state(one),
+        "<br>".join([_state(one), *map(alert_html, one.alerts)]),
         _disk(one, key),
         _reclaimable(one, key),
         _running(one, key),
@@ -157,8 +164,9 @@ def _state(one: Overlook) -> str:
         return formats.UNKNOWN
     told = [markup.hover(one.standing.brokers, one.standing.each_broker)]
     told += [f"⚠ {text(warning)}" for warning in one.standing.warnings]
-    if one.standing.failure is not None:
-        told.append(f"{text(one.standing.failure.message)} ({text(one.standing.failure.code)})")
+    if (failure := one.standing.failure) is not None:
+        told.append(f"<b>The cluster cannot be read ({text(failure.code)})</b>")
+        told += [f"{text(failure.message)}.", f"<b>Next:</b> {text(failure.next)}"]
     return "<br>".join(told)
 
 
@@ -201,8 +209,15 @@ def never_collected(settings: Settings, among: Sequence[Choice]) -> list[str]:
 
 def look_at_all(settings: Settings, now: datetime) -> list[Overlook]:
     """Each cluster of the data folder. Raises StoreError where that cannot be read."""
-    held = context.store()
+    held, among = context.store(), context.choices()
+    several = len(among) > 1
     return [
-        overlook(settings, ClusterStore(held, each.cluster_id), each, now)
-        for each in context.choices()
+        overlook(
+            settings,
+            ClusterStore(held, each.cluster_id),
+            each,
+            now,
+            key=each.key if several else "",
+        )
+        for each in among
     ]

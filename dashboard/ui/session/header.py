@@ -123,7 +123,7 @@ def header(screen: Screen, *, follows: bool = False) -> None:
 def _header(shown: Screen, live: bool) -> None:
     newest, now = context.newest(), utc_now()
     found = collector.standing(newest, now)
-    st.html(header_html(shown, found, stopped(), now, alerts_of(shown)))
+    st.html(header_html(shown, found, stopped(), now, alerts_of(shown.cluster.cluster_id)))
     if found.failure is not None:
         st.html(collector.failure_html(found, shown.manifest.taken_at, now))
     if live and _id(newest) != _id(shown) and _DIALOG not in st.session_state:
@@ -168,9 +168,10 @@ def stopped() -> str | None:
         return f"the purge journal cannot be used: {error.message}"
 
 
-def alerts_of(screen: Screen) -> list[str]:
-    """What somebody must act on, wherever they are: purges that were undone, alerts nobody got."""
-    cluster_id = screen.cluster.cluster_id
+def alerts_of(cluster_id: str, **of: str) -> list[str]:
+    """What somebody must act on, wherever they are: purges that were undone, alerts nobody got; as
+    HTML, with links. `of` names the cluster in these, where the address does not.
+    """
     try:
         journal = open_journal()
         undone = reverted(journal, cluster_id)
@@ -179,7 +180,7 @@ def alerts_of(screen: Screen) -> list[str]:
         return []
     found = [
         markup.to(
-            routes.address("purge", run=run.run_id),
+            routes.address("purge", **of, run=run.run_id),
             f"records came back in {', '.join(sorted(run.topics))}",
         )
         for run in undone[:_MOST_ALERTS]
@@ -188,7 +189,8 @@ def alerts_of(screen: Screen) -> list[str]:
         found.append(f"and in {formats.plural(len(undone) - _MOST_ALERTS, 'more run')}")
     if unsent:
         count = formats.plural(len(unsent), "alert")
-        found.append(markup.to(routes.address("policies"), f"{count} not told to the webhook"))
+        address = routes.address("policies", **of)
+        found.append(markup.to(address, f"{count} not told to the webhook"))
     return found
 
 
@@ -218,9 +220,14 @@ def header_html(
         parts.append(markup.hover(f"{who.name} ({who.role})", "what you do is kept in this name"))
     if stop is not None:
         parts.append(f"<b>⏸ every purge is stopped</b>: {markup.text(stop)}")
-    parts += [f"<b>↺ {alert}</b>" if "came back" in alert else f"✖ {alert}" for alert in alerts]
+    parts += map(alert_html, alerts)
     kind = " warn" if found.warnings or alerts or stop is not None else ""
     return f'<div class="lw lw-head{kind}" role="status">{" · ".join(parts)}</div>'
+
+
+def alert_html(alert: str) -> str:
+    """One of `alerts_of`, with its mark."""
+    return f"<b>↺ {alert}</b>" if "came back" in alert else f"✖ {alert}"
 
 
 def _behind(screen: Screen) -> bool:
