@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.security import librdkafka_properties
+from dashboard.cluster.protocol.messages import error_name
 from dashboard.core.errors import ClusterError, OtherClusterError
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import TIMED_OUT, Content, Header, LookedAt, Record, Span, TimeType

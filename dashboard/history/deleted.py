@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from dashboard.core.errors import StoreError
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.clocks import seen_at
 
 if TYPE_CHECKING:
     from dashboard.store.snapshots import ClusterStore
