@@ -12,7 +12,7 @@ from tests.unit.analytics.test_sightings import SUSPECT
 
 
 def row(folder: str, **more: Any) -> Suspect:
-    return replace(SUSPECT, folder=folder, answered=True, **more)
+    return replace(SUSPECT, folder=folder, **{"answered": True, **more})
 
 
 @pytest.mark.parametrize(
