@@ -130,8 +130,12 @@ def _switch(args: argparse.Namespace, settings: Settings, cluster: ClusterStore)
         "definition_sha256": defined.definition_sha256 if defined else None,
         "who": state.who if state else None,
         "at": state.at if state else None,
+        "caution": policy.caution if policy and standing == "on" else None,
     }
-    output.emit(value, f"policy {name} is {standing} on {cluster.name}", as_json=args.json)
+    text = f"policy {name} is {standing} on {cluster.name}"
+    if value["caution"]:
+        text = in_lines([text, f"caution: {value['caution']}"])
+    output.emit(value, text, as_json=args.json)
     return 0
 
 
