@@ -118,7 +118,7 @@ def test_check_shows_whom_a_policy_waives_and_who_is_listed(
 
 
 def test_the_cost_of_purging_as_often_as_commits_is_said_before_and_at_the_switch(
-    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+    live: Streams, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     often = "min_purge_interval_ms = 100\nas_often_as_commits = true"
     _, (value,) = call(capsys, "check")
