@@ -97,6 +97,9 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_what_a_living_partition_is_past_reaches_the_verdict_of_its_folder",
         "tests/brokers/test_streams_groups.py::"
         "test_tables_are_whole_after_a_purge_and_a_start_without_state",
+        "tests/brokers/test_streams_purges.py::"
+        "test_an_applications_purges_are_counted_and_ours_beside_them_keep_their_interval",
+        "tests/brokers/test_policies.py::test_as_often_as_commits_is_a_tenth_of_a_second_at_least",
     ),
     "tests of the pages hold it without a browser": (
         "tests/e2e/test_declaring_in_browser.py",

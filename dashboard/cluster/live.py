@@ -25,6 +25,7 @@ from dashboard.cluster.offsets import (
     read_offsets,
     read_offsets_at,
     read_replica_offsets,
+    read_tiered_offsets,
 )
 from dashboard.cluster.protocol.messages import DescribeLogDirsRequest, error_name
 from dashboard.cluster.quorum import read_caught_up, read_controller_time
@@ -52,6 +53,7 @@ from dashboard.domain.model import (
     Reassignment,
     ReplicaOffsets,
     ReplicaSize,
+    TieredOffsets,
     TopicPartition,
     TopicState,
 )
@@ -147,6 +149,14 @@ class LiveCluster:
     ) -> dict[TopicPartition, OffsetAtTime]:
         """The first offset at or after a time; None without an error: no such record."""
         return read_offsets_at(self._connection, partitions, at)
+
+    def tiered_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        topics: Mapping[str, TopicState] | None = None,
+    ) -> dict[TopicPartition, TieredOffsets]:
+        """Where the local log begins and the remote one ends, of topics with remote storage."""
+        return read_tiered_offsets(self._connection, partitions, topics)
 
     def replica_offsets(
         self,

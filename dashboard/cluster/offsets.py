@@ -12,7 +12,9 @@ from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.list_offsets import (
     ANY_REPLICA,
     EARLIEST,
+    EARLIEST_LOCAL,
     LATEST,
+    LATEST_TIERED,
     LEFT_OUT,
     READ_COMMITTED,
     FoundOffset,
@@ -30,6 +32,7 @@ from dashboard.domain.model import (
     PartitionOffsets,
     PartitionState,
     ReplicaOffsets,
+    TieredOffsets,
     TopicPartition,
     TopicState,
 )
@@ -114,6 +117,51 @@ def read_offsets_at(
         )
         for key, value in sorted(found.items())
     }
+
+
+_LOCAL_SINCE, _TIERED_SINCE = 8, 9  # versions of ListOffsets
+
+
+class _Tiers(NamedTuple):
+    local_start: FoundOffset
+    tiered: FoundOffset
+
+    @property
+    def error(self) -> str | None:
+        return self.local_start.error
+
+
+def read_tiered_offsets(
+    connection: Connection,
+    partitions: Iterable[TopicPartition],
+    topics: Mapping[str, TopicState] | None = None,
+) -> dict[TopicPartition, TieredOffsets]:
+    """Where the local log begins and the remote one ends, from each partition's leader.
+
+    Only for topics with remote storage: of others a leader tells its log start, and no end.
+    """
+    found = from_leaders(connection, partitions, _tiers, topics=topics)
+    return {key: _tiered_offsets(key, value) for key, value in sorted(found.items())}
+
+
+def _tiers(
+    wire: Wire, deadline: float, states: list[PartitionState]
+) -> dict[TopicPartition, _Tiers]:
+    where = placed(states)
+    starts = ask_offsets(wire, deadline, where, EARLIEST_LOCAL, least=_LOCAL_SINCE)
+    ends = ask_offsets(wire, deadline, where, LATEST_TIERED, least=_TIERED_SINCE)
+    keys = (TopicPartition(s.topic, s.partition) for s in states)
+    return {key: _Tiers(starts.get(key, LEFT_OUT), ends.get(key, LEFT_OUT)) for key in keys}
+
+
+def _tiered_offsets(key: TopicPartition, found: _Tiers | str) -> TieredOffsets:
+    if isinstance(found, str) or found.error:
+        error = found if isinstance(found, str) else found.error
+        return TieredOffsets(key.topic, key.partition, None, None, error)
+    last = found.tiered
+    # It is the offset of the last record there, and -1 before the first is.
+    end = None if last.error else last.offset + 1
+    return TieredOffsets(key.topic, key.partition, _known(found.local_start.offset), end)
 
 
 def read_leader_log_starts(

@@ -77,6 +77,22 @@ class PartitionOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class TieredOffsets:
+    """Where the log of a partition with remote storage lies, by its leader (KIP-405, KIP-1005).
+
+    Brokers' disks have it from `local_start_offset` on, the remote storage up to
+    `remote_end_offset`; what is between the two lies in both. None: not known, `error` says why,
+    or the broker is too old to tell where the remote part ends.
+    """
+
+    topic: str
+    partition: int
+    local_start_offset: int | None
+    remote_end_offset: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetAtTime:
     """The first offset at or after a timestamp; None with no error means: no such record."""
 

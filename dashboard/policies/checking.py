@@ -67,6 +67,7 @@ class Checked:
             "waive": dict(policy.waive),
             "mode": policy.mode,
             "min_purge_interval_ms": round(policy.min_purge_interval.total_seconds() * 1000),
+            "caution": policy.caution,
             "held_by": self.held_by,
             "topics": self.topics,
             "partitions": self.partitions,

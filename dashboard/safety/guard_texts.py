@@ -131,8 +131,8 @@ _TEXTS: dict[str, _Text] = {
         ),
     ),
     "remote-storage": _Text(
-        "{topic} has remote storage: a purge moves its local start too, and the bytes that "
-        "Lowwater sees are local only.",
+        "{topic} has remote storage, where records are kept for long on purpose: a purge deletes "
+        "them there as well as on brokers' disks, whoever still reads them from afar.",
         _override("Use remote retention", "remote-storage"),
     ),
     "under-replicated": _Text(

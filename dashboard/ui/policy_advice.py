@@ -299,8 +299,19 @@ def head_html(found: Sequence[Diagnosis]) -> str:
     """How many topics there are, and how many of each kind."""
     return (
         '<div class="lw"><h2>Repartition topics <small>of Kafka Streams, from kept snapshots; '
-        f"nothing was asked</small></h2><p>{markup.text(words.summary(found))}.</p></div>"
+        f"nothing was asked</small></h2><p>{markup.text(words.summary(found))}.</p>"
+        f"{_rhythms_html(words.rhythms(found))}</div>"
     )
+
+
+def _rhythms_html(lines: Sequence[str]) -> str:
+    """How applications purge, the first of them; nothing where none shows."""
+    if not lines:
+        return ""
+    listed = "".join(f"<li>{markup.text(line)}</li>" for line in lines[:SHOWN])
+    more = len(lines) - SHOWN
+    rest = f"<li>and {formats.plural(more, 'application')} more</li>" if more > 0 else ""
+    return f'<ul class="lw-list">{listed}{rest}</ul>'
 
 
 def card_html(one: Diagnosis) -> str:

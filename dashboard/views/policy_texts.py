@@ -40,6 +40,7 @@ def definition(policy: Policy) -> list[tuple[str, str]]:
             "How often",
             f"a partition at most once every {duration(policy.min_purge_interval.total_seconds())}",
         ),
+        *((("Costs", policy.caution),) if policy.caution else ()),
         ("At most", _budget(policy)),
         ("When", _windows(policy)),
         ("Only while", _trigger(policy)),

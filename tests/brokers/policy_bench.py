@@ -41,8 +41,10 @@ pattern_refresh = "0s"
 preset = "repartition"
 topics = ["{app}-*"]
 min_purge_interval_ms = {interval_ms}
-# Its applications are plain consumers: the preset vouches for Streams applications alone.
-overrides = {{ "readers-undeclared" = "the bench reads it alone" }}
+"""
+# The preset vouches for Streams applications alone.
+_OF_PLAIN_CONSUMERS = """
+overrides = { "readers-undeclared" = "the bench reads it alone" }
 """
 _STARTS_WITHIN = 60.0
 
@@ -140,8 +142,16 @@ class Process:
 class PolicyBench:
     """A topic of one application, its settings file, and the journal that its services share."""
 
-    def __init__(self, bench: Bench, folder: Path, interval: timedelta, more: str = "") -> None:
-        """`more`: further lines of the policy."""
+    def __init__(
+        self,
+        bench: Bench,
+        folder: Path,
+        interval: timedelta,
+        more: str = "",
+        *,
+        streams: bool = False,
+    ) -> None:
+        """`more`: further lines of the policy; `streams`: its application is a real one."""
         self.bench, self.interval = bench, interval
         self.app = f"app{uuid.uuid4().hex[:8]}"
         self.topic = f"{self.app}-x-repartition"
@@ -153,6 +163,7 @@ class PolicyBench:
                 app=self.app,
                 interval_ms=interval // timedelta(milliseconds=1),
             )
+            + ("" if streams else _OF_PLAIN_CONSUMERS)
             + more
         )
         self.settings = settings.load(self.source)

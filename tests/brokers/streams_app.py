@@ -24,6 +24,11 @@ _CONFIG = {
     "auto.offset.reset": "earliest",
 }
 
+_IN_MEMORY = {
+    "dsl.store.suppliers.class": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers"
+    "$InMemoryDslStoreSuppliers"
+}
+
 
 @contextmanager
 def streams_app(
@@ -47,8 +52,7 @@ def tables_app(
     The table's source is its own changelog (topology.optimization). Inside, the call tells how
     many entries the store named `table` or `global` has.
     """
-    in_memory = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
-    config = {"topology.optimization": "all", "dsl.store.suppliers.class": in_memory, **config}
+    config = {"topology.optimization": "all", **_IN_MEMORY, **config}
 
     def build(builder: Any, jvm: Any) -> None:
         named = getattr(jvm.org.apache.kafka.streams.kstream.Materialized, "as")
@@ -67,6 +71,36 @@ def tables_app(
 
 
 @contextmanager
+def counting_app(
+    application: str, topic: str, config: Mapping[str, str]
+) -> Iterator[Callable[[], dict[bytes, int]]]:
+    """Counts the records of a topic by their key, behind APPLICATION-by-key-repartition.
+
+    The counts are in memory: each start restores them from their changelog. Inside, the call tells
+    them by key.
+    """
+
+    def build(builder: Any, jvm: Any) -> None:
+        kept = getattr(jvm.org.apache.kafka.streams.kstream.Materialized, "as")("counts")
+        builder.stream(topic).repartition(_by_key(jvm)).groupByKey().count(kept)
+
+    with _running(application, {**_IN_MEMORY, **config}, build) as (app, jvm):
+        streams = jvm.org.apache.kafka.streams
+        kind = streams.state.QueryableStoreTypes.keyValueStore()
+        asked = streams.StoreQueryParameters.fromNameAndType("counts", kind)
+
+        def counts() -> dict[bytes, int]:
+            entries, found = app.store(asked).all(), {}
+            while entries.hasNext():
+                entry = entries.next()
+                found[bytes(entry.key)] = int(entry.value)
+            entries.close()
+            return found
+
+        yield counts
+
+
+@contextmanager
 def _running(
     application: str, config: Mapping[str, str], build: Callable[[Any, Any], None]
 ) -> Iterator[tuple[Any, Any]]:
@@ -82,7 +116,7 @@ def _running(
     try:
         app = _started(gateway.jvm, build, {"application.id": application, **config})
         try:
-            until(lambda: app.state().toString() == "RUNNING", 90)
+            until(lambda: app.state().toString() == "RUNNING", 180)
             yield app, gateway.jvm
         finally:
             app.close()
@@ -103,10 +137,13 @@ def _started(jvm: Any, build: Callable[[Any, Any], None], config: Mapping[str, s
 
 
 def _copies(builder: Any, jvm: Any, topics: tuple[str, str]) -> None:
-    named = getattr(jvm.org.apache.kafka.streams.kstream.Repartitioned, "as")("by-key")
     records = builder.stream(topics[0])
     records.to(topics[1])
-    records.repartition(named).to(topics[1])
+    records.repartition(_by_key(jvm)).to(topics[1])
+
+
+def _by_key(jvm: Any) -> Any:
+    return getattr(jvm.org.apache.kafka.streams.kstream.Repartitioned, "as")("by-key")
 
 
 def _jar(jars: KafkaJars, cache_dir: Path) -> Path:

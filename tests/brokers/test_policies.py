@@ -20,8 +20,8 @@ from tests.brokers.policy_bench import PolicyBench, Process
 from tests.brokers.purge_bench import Bench
 
 
-def made(bench: Bench, folder: Path, seconds: float) -> Iterator[PolicyBench]:
-    found = PolicyBench(bench, folder, timedelta(seconds=seconds))
+def made(bench: Bench, folder: Path, seconds: float, more: str = "") -> Iterator[PolicyBench]:
+    found = PolicyBench(bench, folder, timedelta(seconds=seconds), more)
     yield found
     found.close()
 
@@ -34,6 +34,11 @@ def often(bench: Bench, tmp_path: Path) -> Iterator[PolicyBench]:
 @pytest.fixture
 def seldom(bench: Bench, tmp_path: Path) -> Iterator[PolicyBench]:
     yield from made(bench, tmp_path, 5)
+
+
+@pytest.fixture
+def as_commits(bench: Bench, tmp_path: Path) -> Iterator[PolicyBench]:
+    yield from made(bench, tmp_path, 0.1, "as_often_as_commits = true")
 
 
 def assert_interval(policy: PolicyBench) -> None:
@@ -57,6 +62,20 @@ def test_a_service_follows_the_commits_and_ends_at_sigterm(
     assert [run.state for run in often.runs()] == ["done", "done"]
     assert_interval(often)
     assert bench.journal.lease(bench.store.cluster_id) is None
+    assert bench.journal.verify().ok
+
+
+def test_as_often_as_commits_is_a_tenth_of_a_second_at_least(
+    bench: Bench, as_commits: PolicyBench
+) -> None:
+    """The coupling of before KIP-811, of an application that commits all the time."""
+    bench.topic(0, name=as_commits.topic)
+    as_commits.switch_on()
+    with as_commits.application(per_second=200):
+        service = as_commits.service()
+        service.until(lambda: len(as_commits.runs()) > 3)
+        assert service.end() == 130, service.log()
+    assert_interval(as_commits)
     assert bench.journal.verify().ok
 
 

@@ -83,6 +83,18 @@ def test_every_key_is_kept_as_it_is_written() -> None:
     )
 
 
+def test_an_interval_of_commits_is_asked_for_and_says_what_it_costs() -> None:
+    """The coupling that KIP-811 ended: Streams purged after each commit, 100 ms apart."""
+    found = _one("min_purge_interval_ms = 100\nas_often_as_commits = true")
+    assert found.min_purge_interval == timedelta(milliseconds=100)
+    assert found.caution is not None
+    assert "up to 864\u202f000 runs a day" in found.caution
+    assert "log.retention.check.interval.ms" in found.caution
+    assert _one("min_purge_interval_ms = 1000").caution is None
+    off = _one("as_often_as_commits = false")
+    assert off.definition_sha256 == _one("").definition_sha256
+
+
 def test_policies_keep_the_order_of_the_file() -> None:
     found = _policies('[policies.z]\ntopics = ["t"]\n[policies.a]\ntopics = ["t"]')
     assert [policy.name for policy in found] == ["z", "a"]
@@ -150,6 +162,11 @@ _WRONG = [
     ("preset = 'repartition'\nowner = 'g'", "finds each topic's owner", "Leave out owner"),
     ("mode = 'fast'", "mode = 'fast'", "leader-only-verified"),
     ("min_purge_interval_ms = 999", "min_purge_interval_ms = 999", "30000"),
+    ("min_purge_interval_ms = 999", "min_purge_interval_ms = 999", "as_often_as_commits = true"),
+    ("min_purge_interval_ms = 99\nas_often_as_commits = true", "min_purge_interval_ms = 99", "100"),
+    ("as_often_as_commits = true", "says nothing with min_purge_interval_ms = 30000", "= 100"),
+    ("min_purge_interval_ms = 1000\nas_often_as_commits = true", "'as_often_as_commits'", "= 100"),
+    ("as_often_as_commits = 'often'", "'as_often_as_commits' = 'often'", "true or false"),
     ("min_purge_interval_ms = 99999999999999", "min_purge_interval_ms", "a year at most"),
     ("min_purge_interval_ms = '30s'", "'min_purge_interval_ms' = '30s'", "number"),
     ("most_bytes_per_hour = '10GB'", "'most_bytes_per_hour' = '10GB'", "10GiB"),
@@ -304,6 +321,7 @@ _OTHER = {
     "owner": "g",
     "mode": "leader-only",
     "min_purge_interval": timedelta(milliseconds=30_001),
+    "as_often_as_commits": True,
     "most_bytes_per_hour": 1,
     "most_partitions_per_hour": 1,
     "windows": (parse_window("Mon 01:00-02:00", ""),),

@@ -130,8 +130,12 @@ def _switch(args: argparse.Namespace, settings: Settings, cluster: ClusterStore)
         "definition_sha256": defined.definition_sha256 if defined else None,
         "who": state.who if state else None,
         "at": state.at if state else None,
+        "caution": policy.caution if policy and standing == "on" else None,
     }
-    output.emit(value, f"policy {name} is {standing} on {cluster.name}", as_json=args.json)
+    text = f"policy {name} is {standing} on {cluster.name}"
+    if value["caution"]:
+        text = in_lines([text, f"caution: {value['caution']}"])
+    output.emit(value, text, as_json=args.json)
     return 0
 
 
@@ -203,7 +207,9 @@ def run_doctor(args: argparse.Namespace, settings: Settings, cluster: ClusterSto
 
 
 def _doctor_text(found: Sequence[Diagnosis]) -> str:
-    """A paragraph for each problem, then what is not known; healthy ones are counted."""
+    """A paragraph for each problem, then what is not known; healthy ones are counted, and how
+    applications purge is told.
+    """
     from dashboard.policies.doctor import words
     from dashboard.policies.doctor.diagnosis import UNKNOWN
 
@@ -211,4 +217,5 @@ def _doctor_text(found: Sequence[Diagnosis]) -> str:
         return words.NO_TOPIC
     problems = [words.paragraph(diagnosis) for diagnosis in found if diagnosis.problem]
     unknown = [in_lines([d.topic, f"  {d.sentence}"]) for d in found if d.kind == UNKNOWN]
-    return in_paragraphs([words.summary(found), *problems, *unknown])
+    head = in_lines([words.summary(found), *(f"  {line}" for line in words.rhythms(found))])
+    return in_paragraphs([head, *problems, *unknown])

@@ -151,6 +151,7 @@ def _policy(checked: Checked, week: Simulation | None, cluster_name: str) -> lis
         f"  {checked.topics} topics, {checked.partitions} partitions, target {policy.target}, "
         f"at least {policy.min_purge_interval.total_seconds():g} s apart",
     ]
+    lines += [f"  caution: {policy.caution}"] if policy.caution else []
     lines += [
         f"  waives {group_id} while no coordinator lists it: {reason}"
         for group_id, reason in sorted(policy.waive.items())

@@ -136,6 +136,7 @@ def describe(view: Preview) -> str:
         output.table([_cells(p) for p in plan.partitions], _COLUMNS),
         _totals(view.totals),
         *plan_words.capped(plan.partitions),
+        *plan_words.tiers(plan.partitions),
         *_reasons(plan.partitions),
         *plan_words.coverage(view.coverage),
         *plan_words.unseen_readers(plan.unseen_readers),

@@ -20,6 +20,8 @@ from dashboard.cluster.topics import read_topics
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, TopicPartition, TopicState
 
+EARLIEST_LOCAL = -4  # KIP-405
+LATEST_TIERED = -5  # KIP-1005
 EARLIEST = -2
 LATEST = -1
 ANY_REPLICA = -2  # the "debugging consumer": followers answer it with their own offsets
@@ -56,12 +58,20 @@ def ask_offsets(
     *,
     replica_id: int = CONSUMER,
     isolation: int = READ_UNCOMMITTED,
+    least: int = 0,
 ) -> dict[TopicPartition, FoundOffset]:
-    """ListOffsets for many partitions in one request (KIP-79; leader epochs: KIP-320)."""
+    """ListOffsets for many partitions in one request (KIP-79; leader epochs: KIP-320).
+
+    `least`: the version that knows the timestamp's meaning. A broker that does not speak it would
+    take it for a time, so it is not asked: UNSUPPORTED_VERSION.
+    """
     # One version says all we ask in rows of one size: there are tens of thousands of partitions in
     # these requests. Another one only where a broker does not speak it.
     oldest = wire.oldest(ListOffsetsRequest)
-    version = wire.version(ListOffsetsRequest, max(VERSION, oldest))
+    version = wire.version(ListOffsetsRequest, max(VERSION, oldest, least))
+    if version < least:
+        none = FoundOffset(-1, "UNSUPPORTED_VERSION")
+        return {TopicPartition(topic, partition): none for topic, partition, _ in partitions}
     if version == VERSION:
         by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for topic, partition, epoch in partitions:

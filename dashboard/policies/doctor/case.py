@@ -18,7 +18,7 @@ from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.doctor.diagnosis import Evidence, Rules
 from dashboard.policies.doctor.history import History
 from dashboard.policies.doctor.owners import Owner
-from dashboard.policies.doctor.pace import Pace, Signs, limit
+from dashboard.policies.doctor.pace import Pace, Signs, unlimited
 from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.purge.journal.journal_gate import Sent
 from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
@@ -70,9 +70,7 @@ class Case:
     @property
     def unlimited(self) -> bool | None:
         """Whether retention never deletes anything; None: its settings are not known."""
-        if not {"retention.ms", "retention.bytes"} <= set(self.config):
-            return None
-        return all(limit(self.config[k]) is None for k in ("retention.ms", "retention.bytes"))
+        return unlimited(self.config)
 
     @property
     def keeping(self) -> Policy | None:
@@ -138,6 +136,7 @@ class Case:
             len(history.times),
             int(self.purged.sum()),
             self.counted()[1] if measured else None,
+            int(self.foreign.sum()) if self.unlimited else None,
             tuple(history.times[int(at) + 1] for at in shown),
         )
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from dashboard.core.clock import format_time
+from dashboard.policies.doctor.rhythm import Rhythm
 
 NOT_PURGED = "not-purged"
 TOO_OFTEN = "purged-too-often"
@@ -54,8 +55,9 @@ class Setting:
 class Evidence:
     """From which snapshots it is told. `confidence` is `high`, `medium` or `low`.
 
-    `purges_at_least` and `segments_freed` count over partitions; None: not measured. `seen_at` are
-    the snapshots that show the sign, oldest first.
+    `purges_at_least` and `segments_freed` count over partitions; None: not measured. Of the former
+    `others_at_least` are those that no run of ours asked for; None: retention moves log starts, or
+    may. `seen_at` are the snapshots that show the sign, oldest first.
     """
 
     confidence: str
@@ -64,6 +66,7 @@ class Evidence:
     snapshots: int
     purges_at_least: int | None = None
     segments_freed: int | None = None
+    others_at_least: int | None = None
     seen_at: tuple[datetime, ...] = ()
 
 
@@ -72,7 +75,7 @@ class Diagnosis:
     """One finding of one topic; `kind` is one of KINDS.
 
     `saves_bytes` count all replicas; `saves_requests_per_hour` are DeleteRecords requests, at
-    least. None: not known.
+    least. `rhythm` is its application's. None: not known.
     """
 
     topic: str
@@ -83,6 +86,7 @@ class Diagnosis:
     saves_bytes: int | None = None
     saves_requests_per_hour: float | None = None
     caution: str | None = None
+    rhythm: Rhythm | None = None
 
     @property
     def problem(self) -> bool:
@@ -95,4 +99,5 @@ class Diagnosis:
             moment = body["evidence"][name]
             body["evidence"][name] = format_time(moment) if moment else None
         body["evidence"]["seen_at"] = [format_time(at) for at in self.evidence.seen_at]
+        body["rhythm"] = self.rhythm.to_json() if self.rhythm else None
         return body

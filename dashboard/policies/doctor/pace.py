@@ -191,6 +191,13 @@ def limit(value: str | None) -> int | None:
     return None if number < 0 or number > _NEVER else number
 
 
+def unlimited(config: Mapping[str, str | None]) -> bool | None:
+    """Whether a topic's retention never deletes anything; None: its settings are not known."""
+    if not {"retention.ms", "retention.bytes"} <= set(config):
+        return None
+    return all(limit(config[key]) is None for key in ("retention.ms", "retention.bytes"))
+
+
 def _rose(grid: Ints) -> Flags:
     earlier, later = grid[:, :-1], grid[:, 1:]
     return np.asarray((earlier != ABSENT) & (later > earlier))

@@ -8,6 +8,7 @@ commit, at most once in `repartition.purge.interval.ms` (`StreamThread.maybeComm
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ from dashboard.policies.doctor.case import Case, longest_lag, read_memory
 from dashboard.policies.doctor.diagnosis import Diagnosis, Evidence, Rules, Setting
 from dashboard.policies.doctor.history import History, read_history
 from dashboard.policies.doctor.pace import Pace, paces, read_signs
+from dashboard.policies.doctor.rhythm import rhythms
 from dashboard.policies.doctor.words import INTERVAL, INTERVAL_DEFAULT_MS, bytes_said
 from dashboard.policies.service.switching import is_for, standing
 from dashboard.policies.simulate.past_rows import ABSENT
@@ -62,6 +64,7 @@ def diagnose(
     signs = read_signs(history, sent, rules.reads_take)
     pace = paces(history, signs)
     ours = _by_topic(sent)
+    rhythm = rhythms(history, signs, ours)
     on = _switched_on(store, journal, settings)
     found: list[Diagnosis] = []
     for topic, place in history.topics.items():
@@ -70,7 +73,8 @@ def diagnose(
         case = Case(
             topic, place, history, signs, memory, pace.get(topic), sent_here, policies, rules
         )
-        found += _judge(case)
+        told = rhythm.get(topic)
+        found += [one if one.kind == d.DEAD else replace(one, rhythm=told) for one in _judge(case)]
     return sorted(found, key=_order)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from dashboard.core.visible import Lines, in_lines
-from dashboard.core.words import binary, first_letter_up, number, plural
+from dashboard.core.words import binary, duration, first_letter_up, number, plural
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor.case import Lag
+from dashboard.policies.doctor.rhythm import Rhythm
 
 INTERVAL = "repartition.purge.interval.ms"
+_MS = timedelta(milliseconds=1)
 INTERVAL_DEFAULT_MS = 30_000  # StreamsConfig; KIP-811 called it min.repartition.purge.interval.ms
 OLD_STREAMS = (
     "Streams before 3.2 knows no such setting and purges after every commit (commit.interval.ms: "
@@ -30,6 +32,23 @@ CONTESTED = (
     "there, is assigned it or has a shorter beginning of the name; either may be its application"
 )
 NO_CONFIG = "not known: its retention settings could not be read (DESCRIBE_CONFIGS on the topic)"
+
+
+def rhythm_said(found: Rhythm) -> str:
+    """How an application purges, and what that tells of its setting."""
+    high = found.interval_high / _MS
+    if found.interval_low is None or found.every_low is None:
+        return (
+            f"{found.application} purges once in {duration(found.every_high.total_seconds())} at "
+            f"least, so its {INTERVAL} is {high:.0f} or less; snapshots are too far apart to tell "
+            "more"
+        )
+    low = found.interval_low / _MS
+    every = f"{found.every_low.total_seconds():.1f} to {found.every_high.total_seconds():.1f} s"
+    return (
+        f"{found.application} purges every {every}, so its {INTERVAL} is {low:.0f} to {high:.0f}"
+        f"{' (30000, the default, fits)' if low <= INTERVAL_DEFAULT_MS <= high else ''}"
+    )
 
 
 def at(moment: datetime) -> str:
@@ -218,10 +237,16 @@ def seen_said(evidence: d.Evidence) -> str:
     """From how many snapshots, over which time, and how sure that is."""
     if evidence.from_at is None or evidence.to_at is None:
         return ""
-    return (
+    said = (
         f"{plural(evidence.snapshots, 'snapshot')}, {at(evidence.from_at)} to "
         f"{at(evidence.to_at)}; confidence {evidence.confidence}"
     )
+    if evidence.purges_at_least and evidence.others_at_least is not None:
+        said += (
+            f"; {plural(evidence.purges_at_least, 'purge')} at least, "
+            f"{number(evidence.others_at_least)} of them not ours"
+        )
+    return said
 
 
 def paragraph(diagnosis: d.Diagnosis) -> Lines:
@@ -235,6 +260,12 @@ def paragraph(diagnosis: d.Diagnosis) -> Lines:
         f"seen: {seen_said(diagnosis.evidence)}",
     ]
     return in_lines([diagnosis.topic, *(f"  {line}" for line in found if line)])
+
+
+def rhythms(found: Iterable[d.Diagnosis]) -> list[str]:
+    """A line for each application whose purges show a rhythm, by its name."""
+    by_name = {one.rhythm.application: one.rhythm for one in found if one.rhythm}
+    return [rhythm_said(by_name[name]) for name in sorted(by_name)]
 
 
 def summary(found: Sequence[d.Diagnosis]) -> str:

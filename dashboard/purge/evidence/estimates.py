@@ -10,6 +10,7 @@ from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.plan import Estimate, PlannedPartition
 from dashboard.purge.plan.resolve import Keeping, LogEnd, ResolvedTarget
+from dashboard.purge.plan.tiers import is_remote
 
 if TYPE_CHECKING:  # numpy is slow to import; a plan without an analysis needs none
     from dashboard.estimate.curve_tables import ReplicaCurves
@@ -41,7 +42,9 @@ def of_curves(
     keys = list(map(TopicPartition, names, heads["partition"].to_pylist()))
     bounds = [
         _bounds(facts, key, resolved[key])
-        if key in resolved and _same_topic(facts, key, topic_id) and not _is_remote(facts, key)
+        if key in resolved
+        and _same_topic(facts, key, topic_id)
+        and not is_remote(facts.configs.get(key.topic, {}))
         else None
         for key, topic_id in zip(keys, ids, strict=True)
     ]
@@ -187,10 +190,6 @@ def is_cleaned(facts: PlanFacts, topic: str) -> bool:
     """
     policy = facts.configs.get(topic, {}).get("cleanup.policy")
     return policy is None or "compact" in policy
-
-
-def _is_remote(facts: PlanFacts, key: TopicPartition) -> bool:
-    return facts.configs.get(key.topic, {}).get("remote.storage.enable") == "true"
 
 
 def segment_bytes(facts: PlanFacts, topic: str) -> int:

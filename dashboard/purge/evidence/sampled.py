@@ -25,6 +25,7 @@ from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.plan.tiers import is_remote
 
 METHOD = "sampled"
 _EVENLY = 17
@@ -249,7 +250,7 @@ def _each(batch: Batch) -> float:
 
 def _worth(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> bool:
     start = facts.partitions[key].log_start_offset
-    remote = facts.configs.get(key.topic, {}).get("remote.storage.enable") == "true"
+    remote = is_remote(facts.configs.get(key.topic, {}))
     return not remote and target.offset is not None and start is not None and target.offset > start
 
 

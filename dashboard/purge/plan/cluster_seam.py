@@ -19,6 +19,7 @@ from dashboard.domain.model import (
     PartitionOffsets,
     Reassignment,
     ReplicaOffsets,
+    TieredOffsets,
     TopicPartition,
     TopicState,
 )
@@ -49,6 +50,11 @@ class Cluster(Protocol):
     def offsets_at(
         self, partitions: Iterable[TopicPartition], at: datetime
     ) -> dict[TopicPartition, OffsetAtTime]: ...
+    def tiered_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        topics: Mapping[str, TopicState] | None = None,
+    ) -> dict[TopicPartition, TieredOffsets]: ...
     def replica_offsets(
         self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
     ) -> tuple[ReplicaOffsets, ...]: ...

@@ -25,6 +25,7 @@ from dashboard.domain.model import (
 )
 from dashboard.history.epoch_ends import read_lost
 from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.plan.tiers import Tiers, read_tiers
 from dashboard.safety.unseen_readers import TopicReading
 
 # What targets, guards, forecasts and the receipt need of a topic's configs.
@@ -141,6 +142,7 @@ class PlanFacts:
     seen: Mapping[tuple[TopicPartition, str], datetime | None] = field(default_factory=dict)
     # Topics for which no group that came and went is known for too long, and since when.
     unremembered: Mapping[str, str] = field(default_factory=dict)
+    tiers: Mapping[TopicPartition, Tiers] = field(default_factory=dict)  # of remote storage
     wrong_clock: str | None = None  # why nobody knows how old anything is (`clocks.problem`)
 
     @property
@@ -199,6 +201,7 @@ def read_facts(
         offset_topics=offset_topics(listing),
         readings=readings or {},
         seen=seen_of(kept),
+        tiers=read_tiers(live, states, configs, log_dirs.result()),
     )
 
 

@@ -18,6 +18,7 @@ from dashboard.purge.plan.guards import Finding, findings
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.targets import write_offsets_json
+from dashboard.purge.plan.tiers import Taken, Tiers, taken
 from dashboard.safety.unseen_readers import TopicReading, reading_of
 from dashboard.settings.settings import TopicDeclaration
 
@@ -57,6 +58,7 @@ class PlannedPartition:
     `lifted`: what overrides lifted here. Plans of older journals do not say where they lifted.
     `epoch_ends`: leader epochs that end below an offset that was committed in them. `waived`: the
     waived groups that read it, each with the offset up to which it surely had, None: nobody knows.
+    `tiers`: of a topic with remote storage, None for any other, and in plans of older journals.
     """
 
     topic: Text
@@ -75,6 +77,7 @@ class PlannedPartition:
     lifted: tuple[Lifted, ...] = field(default=(), metadata=LATER)
     epoch_ends: Mapping[int, Count] = field(default_factory=dict, metadata=LATER)
     waived: Mapping[str, Count | None] = field(default_factory=dict, metadata=LATER)
+    tiers: Tiers | None = field(default=None, metadata=LATER)
 
     @property
     def key(self) -> TopicPartition:
@@ -105,6 +108,13 @@ class PlannedPartition:
         committed = {c.group_id for c in self.groups}
         others = [(g, False, None) for g in self.accepted if g not in committed]
         return [(g, was, self.waived.get(g, at)) for g, was, at in (*known, *others)]
+
+    @property
+    def taken(self) -> Taken | None:
+        """What it takes of each tier, where there is remote storage; None: that is not known."""
+        if self.tiers is None:
+            return None
+        return taken(self.tiers, self.log_start_offset, self.target_offset, self.high_watermark)
 
     @property
     def accepted(self) -> list[str]:
@@ -336,6 +346,7 @@ def _partition(
         estimate=estimate,
         lifted=tuple(dict.fromkeys(found for _, found in used)),
         epoch_ends=seen.epoch_ends,
+        tiers=facts.tiers.get(key),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dashboard.core.words import binary, number, plural
+from dashboard.purge.plan.tiers import summed
 
 if TYPE_CHECKING:
     from dashboard.purge.evidence.rights_needed import MissingRight
@@ -76,6 +77,37 @@ def capped(partitions: Iterable[PlannedPartition]) -> list[str]:
     """How many targets are lower than what was asked for, by what lowered them."""
     found = Counter(p.capped_by for p in partitions if p.capped_by)
     return [f"{plural(count, 'target')} lowered by the {by}" for by, count in sorted(found.items())]
+
+
+def tiers(partitions: Iterable[PlannedPartition]) -> list[str]:
+    """What a purge to these targets takes of remote storage and of brokers' disks, by topic."""
+    by_topic: dict[str, list[PlannedPartition]] = {}
+    for p in partitions:
+        if p.tiers is not None and p.target_offset is not None:
+            by_topic.setdefault(p.topic, []).append(p)
+    named = sorted(by_topic)[:_MOST_TOPICS]
+    lines = [f"Remote storage of {topic}: {_tiers(by_topic[topic])}" for topic in named]
+    rest = len(by_topic) - len(lines)
+    return [*lines, f"{plural(rest, 'more topic')} with remote storage"] if rest else lines
+
+
+def _tiers(partitions: Sequence[PlannedPartition]) -> str:
+    known = [p.taken for p in partitions if p.taken is not None]
+    if len(known) < len(partitions):
+        errors = sorted({p.tiers.error or "no answer" for p in partitions if p.tiers})
+        return f"what lies there cannot be told ({', '.join(errors)})"
+    takes = summed(known)
+    if takes.remote_records is None:
+        there = "what goes there cannot be told"
+    else:
+        there = f"at most {plural(takes.remote_records, 'record')} of it go"
+        if takes.remote_bytes:
+            there += f", about {binary(takes.remote_bytes)} if they are as large as those on disk"
+    if not takes.local_records:
+        return f"{there}; the targets lie below what brokers' disks have, where nothing goes"
+    local = f"{there}; on brokers' disks at most {plural(takes.local_records, 'record')} go"
+    size = "bytes unknown" if takes.local_bytes is None else f"about {binary(takes.local_bytes)}"
+    return f"{local}, {size}"
 
 
 def coverage(rows: Iterable[TopicCoverage]) -> list[str]:

@@ -156,9 +156,18 @@ def row(p: PlannedPartition) -> dict[str, object]:
         "records": p.records,
         **{name: getattr(p.estimate, name, None) for name in _BYTES},
         "method": p.estimate.method if p.estimate else None,
+        "tiers": _tiers(p),
         "capped_by": p.capped_by,
         "guards": [g.to_json() for g in p.guards],
     }
+
+
+def _tiers(p: PlannedPartition) -> dict[str, object] | None:
+    if p.tiers is None:
+        return None
+    names = ("remote_records", "local_records", "remote_bytes", "local_bytes")
+    takes = {name: getattr(p.taken, name, None) for name in names}
+    return {**asdict(p.tiers), "takes": takes}
 
 
 def _totals(plan: Plan) -> Totals:

@@ -14,6 +14,7 @@ from dashboard.domain.model import Group, Guard, TopicPartition
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.purge.plan.facts import GroupClaim, PlanFacts
 from dashboard.purge.plan.resolve import ResolvedTarget, Window
+from dashboard.purge.plan.tiers import is_remote
 from dashboard.safety import guards, targets
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.safety.standing import COMMITS, Standing, standing
@@ -174,7 +175,7 @@ def _rows(
         "cleanup_policy": ([c.get("cleanup.policy") for c in configs], text),
         "readers_declared": ([d is not None and d.readers == "groups" for d in declared], flag),
         "restore_declared": ([d is not None and d.state_restore == "none" for d in declared], flag),
-        "remote_storage": ([c.get("remote.storage.enable") == "true" for c in configs], flag),
+        "remote_storage": ([is_remote(c) for c in configs], flag),
         "unclean_election": (
             [c.get("unclean.leader.election.enable") == "true" for c in configs], flag,
         ),

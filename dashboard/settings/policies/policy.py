@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from dashboard.core.canonical import digest
+from dashboard.core.words import number
 from dashboard.settings.policies.words import ALWAYS, Trigger, Window
 
 REPARTITION = "repartition"  # the preset
@@ -23,6 +24,7 @@ class Policy:
     """One [policies.NAME]: topics, target, pace and limits of purges that nobody confirms singly.
 
     `min_purge_interval` is KIP-811's: the least time between two starts of a partition's purge.
+    `as_often_as_commits` allows one below a second, as Streams purged before that proposal.
     `globs` and `regex` narrow a preset. No windows means always; budgets of None mean no limit.
     `overrides` maps a guard of POLICY_LIFTABLE to why it is lifted, `waive` a group to why its
     offsets do not count while no coordinator lists it.
@@ -37,6 +39,7 @@ class Policy:
     owner: str | None = None  # a group; None where the preset finds it by the topic's name
     mode: str = "wait-all"
     min_purge_interval: timedelta = timedelta(seconds=30)
+    as_often_as_commits: bool = False
     most_bytes_per_hour: int | None = None
     most_partitions_per_hour: int | None = None
     windows: tuple[Window, ...] = ()
@@ -84,7 +87,21 @@ class Policy:
                 "cluster": self.cluster,
                 # Only where there is one: what was confirmed before it could be written stays on.
                 **({"waive": dict(self.waive)} if self.waive else {}),
+                **({"as_often_as_commits": True} if self.as_often_as_commits else {}),
             }
+        )
+
+    @property
+    def caution(self) -> str | None:
+        """What purging as often as commits costs; None: it does not."""
+        if not self.as_often_as_commits:
+            return None
+        runs = timedelta(days=1) // self.min_purge_interval
+        return (
+            f"up to {number(runs)} runs a day for each application, each with reads of all "
+            "brokers, a request to every leader and its plan and receipt in the journal; it frees "
+            "no disk sooner than an interval of minutes: brokers look for segments to delete once "
+            "in log.retention.check.interval.ms (5 min by default)"
         )
 
     def confirmation(self, cluster_name: str) -> str:

@@ -20,7 +20,7 @@ from dashboard.settings.policies.words import (
     time_zone,
 )
 from dashboard.settings.purge import LIFTABLE_GUARDS
-from dashboard.settings.values import Section, check_keys, count, tables
+from dashboard.settings.values import Section, check_keys, count, switch, tables
 
 __all__ = ["POLICY_KEYS", "POLICY_LIFTABLE", "Policy", "Trigger", "Window", "policy_settings"]
 
@@ -37,13 +37,15 @@ POLICY_LIFTABLE = (
 _MODES = ("wait-all", "leader-only", "leader-only-verified")
 POLICY_KEYS = (
     "preset", "topics", "topics_regex", "target", "committed_by", "owner", "mode",
-    "min_purge_interval_ms", "most_bytes_per_hour", "most_partitions_per_hour", "windows",
-    "timezone", "trigger", "overrides", "waive", "cluster",
+    "min_purge_interval_ms", "as_often_as_commits", "most_bytes_per_hour",
+    "most_partitions_per_hour", "windows", "timezone", "trigger", "overrides", "waive", "cluster",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # A wait-all purge of an idle cluster waits up to 500 ms for followers' next fetch: below a second
 # the next purge would be due before the last one is over.
 _LEAST_INTERVAL_MS = 1000
+# Streams' commit.interval.ms with exactly-once: it purged after each commit before KIP-811.
+_LEAST_OF_COMMITS_MS = 100
 _MOST_INTERVAL_MS = 366 * 24 * 3600 * 1000
 
 
@@ -76,7 +78,8 @@ def _policy(name: str, own: Section, liftable: Collection[str]) -> Policy:
         committed_by=committed_by,
         owner=owner,
         mode=own.one_of("mode", _MODES, "wait-all"),
-        min_purge_interval=_interval(own.get("min_purge_interval_ms", 30_000), where),
+        min_purge_interval=_interval(own),
+        as_often_as_commits=_as_often_as_commits(own),
         most_bytes_per_hour=_bytes(own, "most_bytes_per_hour"),
         most_partitions_per_hour=count(own.get(key), key, where)
         if (key := "most_partitions_per_hour") in own
@@ -145,15 +148,29 @@ def _committed_by(own: Section, preset: str | None, target: str) -> tuple[str, s
     return by, own.filled_or_none("owner")
 
 
-def _interval(value: Any, where: str) -> timedelta:
-    milliseconds = count(value, "min_purge_interval_ms", where)
-    if not _LEAST_INTERVAL_MS <= milliseconds <= _MOST_INTERVAL_MS:
+def _interval(own: Section) -> timedelta:
+    key = "min_purge_interval_ms"
+    milliseconds = count(own.get(key, 30_000), key, own.where)
+    as_commits = _as_often_as_commits(own)
+    if as_commits and milliseconds >= _LEAST_INTERVAL_MS:
         raise SettingsError(
-            f"{where}: min_purge_interval_ms = {milliseconds}",
+            f"{own.where}: 'as_often_as_commits' says nothing with {key} = {milliseconds}",
+            f"Leave out as_often_as_commits, or write {key} = {_LEAST_OF_COMMITS_MS}.",
+        )
+    least = _LEAST_OF_COMMITS_MS if as_commits else _LEAST_INTERVAL_MS
+    if not least <= milliseconds <= _MOST_INTERVAL_MS:
+        raise SettingsError(
+            f"{own.where}: {key} = {milliseconds}",
             f"Write {_LEAST_INTERVAL_MS} (a second: waiting for all replicas alone takes up to "
-            "half of that) or more, a year at most; Kafka Streams' own default is 30000.",
+            "half of that) or more, a year at most; Kafka Streams' own default is 30000, and with "
+            f"as_often_as_commits = true it may be {_LEAST_OF_COMMITS_MS}.",
         )
     return timedelta(milliseconds=milliseconds)
+
+
+def _as_often_as_commits(own: Section) -> bool:
+    key = "as_often_as_commits"
+    return switch(own.get(key, False), key, own.where)
 
 
 def _bytes(own: Section, key: str) -> int | None:

@@ -240,6 +240,7 @@ def decisions_html(view: Preview) -> str:
     told += plan_words.declared(plan.declarations)
     told += plan_words.unseen_readers(plan.unseen_readers)
     told += plan_words.capped(plan.partitions)
+    told += plan_words.tiers(plan.partitions)
     lines += [f"<p>{text(sentence)}.</p>" for sentence in told]
     return f'<div class="lw">{"".join(lines)}</div>' if lines else ""
 

@@ -117,6 +117,24 @@ def test_check_shows_whom_a_policy_waives_and_who_is_listed(
     assert policy["confirmation"] != SENTENCE
 
 
+def test_the_cost_of_purging_as_often_as_commits_is_said_before_and_at_the_switch(
+    live: Streams, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    often = "min_purge_interval_ms = 100\nas_often_as_commits = true"
+    _, (value,) = call(capsys, "check")
+    assert value["policies"][0]["caution"] is None
+    (alone / "lowwater.toml").write_text(SETTINGS.replace("min_purge_interval_ms = 1000", often))
+    main(["policies", "check"])
+    assert "  caution: up to 864\u202f000 runs a day for each" in capsys.readouterr().out
+    _, (value,) = call(capsys, "check")
+    (policy,) = value["policies"]
+    assert policy["min_purge_interval_ms"] == 100
+    assert main(["policies", "on", "streams", "--confirm", policy["confirmation"]]) == 0
+    assert "caution: up to 864\u202f000 runs a day" in capsys.readouterr().out
+    code, (off,) = call(capsys, "off", "streams")
+    assert (code, off["standing"], off["caution"]) == (0, "off", None)
+
+
 def test_a_policy_is_switched_on_by_its_sentence_and_off_without(
     live: Streams, capsys: pytest.CaptureFixture[str]
 ) -> None:

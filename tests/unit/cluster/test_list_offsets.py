@@ -73,6 +73,40 @@ def test_brokers_of_any_version_are_understood(newest: int) -> None:
     assert [(o.log_start_offset, o.high_watermark) for o in found.values()] == [(10, 90)]
 
 
+@pytest.mark.parametrize(
+    ("newest", "found"),
+    [
+        (7, (None, None, "UNSUPPORTED_VERSION")),  # it would take -4 for a time
+        (8, (40, None, None)),
+        (9, (40, 71, None)),
+        (11, (40, 71, None)),
+    ],
+)
+def test_a_broker_is_asked_of_tiers_only_what_it_knows(newest: int, found: Any) -> None:
+    """Local log start with v8 (KIP-405), last tiered offset with v9 (KIP-1005)."""
+    asked: list[tuple[int, int]] = []
+
+    def answer(request: Any, version: int) -> Any:
+        (timestamp,) = {p.timestamp for t in request.topics for p in t.partitions}
+        asked.append((timestamp, version))
+        one_topic = ListOffsetsResponse.ListOffsetsTopicResponse
+        one = one_topic.ListOffsetsPartitionResponse(
+            partition_index=0, error_code=0, timestamp=-1, leader_epoch=4,
+            offset={-4: 40, -5: 70}[timestamp], version=version,
+        )  # fmt: skip
+        topics = [one_topic(name="orders", partitions=[one], version=version)]
+        return ListOffsetsResponse(version=version, throttle_time_ms=0, topics=topics)
+
+    key = TopicPartition("orders", 0)
+    with FakeBroker(versions={3: 12, 2: newest, 60: 1}) as broker:
+        broker.topics = [topic("orders", [1])]
+        broker.answers[2] = answer
+        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=120)) as live:
+            told = live.tiered_offsets([key])[key]
+    assert (told.local_start_offset, told.remote_end_offset, told.error) == found
+    assert asked == [(-4, 8), (-5, 9)][: max(0, newest - 7)]
+
+
 def test_offsets_bear_the_leader_epoch_that_answered_not_the_one_that_was_fenced() -> None:
     """Who has read metadata before holds the offsets against them: they may be of a newer log."""
 

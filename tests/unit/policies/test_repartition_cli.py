@@ -54,11 +54,11 @@ def test_json_has_every_kind_and_row(
     assert (first["topic"], first["kind"], first["saves_bytes"]) == (TOPIC, "not-purged", 2_000_000)
     assert set(first) == {
         "topic", "kind", "sentence", "evidence", "setting", "saves_bytes",
-        "saves_requests_per_hour", "caution",
+        "saves_requests_per_hour", "caution", "rhythm",
     }  # fmt: skip
     assert set(first["evidence"]) == {
-        "confidence", "from_at", "to_at", "snapshots", "purges_at_least", "segments_freed",
-        "seen_at",
+        "confidence", "from_at", "to_at", "snapshots", "purges_at_least", "others_at_least",
+        "segments_freed", "seen_at",
     }  # fmt: skip
     assert first["evidence"]["to_at"] == "2026-03-04T12:00:00.000Z"
     assert first["evidence"]["seen_at"][0] == "2026-03-04T06:00:00.000Z"

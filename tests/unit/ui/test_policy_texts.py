@@ -38,6 +38,8 @@ LEADS = Serving(_LEASE, NOON, 0, 2 * HOUR)
         ('target = "retention"', "Purges", "what the topic's own retention allows to go, within "
          "segments too"),
         ("min_purge_interval_ms = 90000", "How often", "a partition at most once every 90 s"),
+        ("min_purge_interval_ms = 100\nas_often_as_commits = true", "How often",
+         "a partition at most once every 0.1 s"),
         ("", "At most", "no limit is set"),
         ("most_partitions_per_hour = 5\nmost_bytes_per_hour = \"1GiB\"", "At most",
          "1.0 GiB and 5 partitions an hour"),
@@ -53,6 +55,12 @@ LEADS = Serving(_LEASE, NOON, 0, 2 * HOUR)
 )  # fmt: skip
 def test_every_part_of_a_definition_is_said(text: str, what: str, how: str) -> None:
     assert dict(definition(policy(text)))[what] == how
+
+
+def test_the_page_says_what_purging_as_often_as_commits_costs() -> None:
+    often = dict(definition(policy("min_purge_interval_ms = 500\nas_often_as_commits = true")))
+    assert often["Costs"].startswith("up to 172\u202f800 runs a day for each application")
+    assert "Costs" not in dict(definition(policy("")))
 
 
 def test_the_page_shows_whom_it_waives_as_text() -> None:
