@@ -8,7 +8,7 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard.settings.price import Price
-from dashboard.ui import making_room, overview, treemap
+from dashboard.ui import demo_panel, making_room, overview, treemap
 from dashboard.ui.components import markup, states, style
 from dashboard.ui.components.glossary import term
 from dashboard.ui.components.states import how_do_you_know
@@ -17,7 +17,7 @@ from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, facts_of, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.views import formats
+from dashboard.views import demo_faults, formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
 from dashboard.views.headline import Headline, headline
 from dashboard.views.next_steps import Kind, next_steps
@@ -59,6 +59,8 @@ def show() -> None:
         overview.orphans(screen)
     with right:
         runs.recent(screen)
+    if (room := demo_faults.room()) is not None:
+        demo_panel.show(room)
 
 
 def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
