@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import streamlit as st
 
+from dashboard.core import demo_faults
 from dashboard.settings.price import Price
 from dashboard.ui import demo_panel, making_room, overview, treemap
 from dashboard.ui.components import markup, states, style
@@ -17,7 +18,7 @@ from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, facts_of, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.views import demo_faults, formats
+from dashboard.views import formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
 from dashboard.views.headline import Headline, headline
 from dashboard.views.next_steps import Kind, next_steps

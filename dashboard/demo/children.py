@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from dashboard.core.clock import utc_now
+from dashboard.core.demo_faults import MARK
 from dashboard.core.errors import LowwaterError
 from dashboard.core.processes import FEW_ARENAS, Stop
 from dashboard.demo.truth import BURST, TOPICS
@@ -23,7 +24,6 @@ from dashboard.inventory import scan
 from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
 from dashboard.settings.settings import Settings
-from dashboard.views.demo_faults import MARK
 
 WATCH_EVERY = "10s"
 ORPHAN_DELAY = "1m"  # instead of two hours: a demo is looked at for minutes

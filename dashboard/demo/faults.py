@@ -18,13 +18,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+from dashboard.core import demo_faults
+from dashboard.core.demo_faults import Fault
 from dashboard.core.errors import DemoError
 from dashboard.demo import load
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
 from dashboard.demo.truth import BURST, TOPICS
-from dashboard.views import demo_faults
-from dashboard.views.demo_faults import Fault
 
 STOPPED_BROKER, SLOW_BROKER = 2, 3
 SLOW_TOPIC = "clickstream"

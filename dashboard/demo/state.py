@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboard.core import canonical
+from dashboard.core.demo_faults import MARK
 from dashboard.demo.processes import started_at_ticks
-from dashboard.views.demo_faults import MARK
 
 FILE_NAME = "demo.json"
 

@@ -1,4 +1,4 @@
-"""What `lowwater demo up|load|break|heal|status|down` do; only they load it: Kafka's client is slow."""
+"""What `lowwater demo up|load|break|heal|status|down` do; Kafka's client is slow to load."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dashboard.core import demo_faults
+from dashboard.core.demo_faults import Fault
 from dashboard.core.errors import DemoError
 from dashboard.demo import load as loading
 from dashboard.demo import state
@@ -18,8 +20,6 @@ from dashboard.demo.state import DemoState
 from dashboard.demo.supervisor import PARTS, Supervisor, clear_leftovers
 from dashboard.demo.truth import TOPICS
 from dashboard.settings.settings import Settings
-from dashboard.views import demo_faults
-from dashboard.views.demo_faults import Fault
 
 Say = Callable[[str], None]
 DOWN_TIMEOUT_SECONDS = 40.0

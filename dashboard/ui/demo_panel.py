@@ -6,10 +6,10 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard.core import demo_faults
+from dashboard.core.demo_faults import KINDS
 from dashboard.ui.components import markup
 from dashboard.ui.session import routes
-from dashboard.views import demo_faults
-from dashboard.views.demo_faults import KINDS
 
 _AGAIN = "2s"  # what was asked for takes up to half a minute
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.views import demo_faults
-from dashboard.views.demo_faults import Fault
+from dashboard.core import demo_faults
+from dashboard.core.demo_faults import Fault
 from tests.pages.conftest import Open, said
 
 

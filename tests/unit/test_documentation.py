@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dashboard.views import documentation
+from dashboard.ui.components import documentation
 
 
 def test_every_page_has_a_title_of_its_own() -> None:

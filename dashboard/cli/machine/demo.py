@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from dashboard.cli import output
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core import demo_faults
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
 from dashboard.settings.settings import load
-from dashboard.views import demo_faults
 
 if TYPE_CHECKING:  # they load what only a demo needs
     from dashboard.demo.state import DemoState

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from dashboard.ui.components import markup
-from dashboard.views import documentation
+from dashboard.ui.components import documentation, markup
 
 _FILE = Path(__file__).parents[1] / "glossary.md"  # in a clone a link to the one in docs
 _HOW = (

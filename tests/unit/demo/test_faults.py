@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.core import demo_faults
+from dashboard.core.demo_faults import Fault
 from dashboard.core.errors import DemoError
 from dashboard.demo import faults, state, verbs
 from dashboard.demo.faults import obey
 from dashboard.demo.state import DemoState, ProcessId
 from dashboard.settings.settings import Settings
-from dashboard.views import demo_faults
-from dashboard.views.demo_faults import Fault
 
 
 class Part:

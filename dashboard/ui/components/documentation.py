@@ -6,7 +6,7 @@ import functools
 import re
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 # In a clone they stand beside the package; the wheel carries them as dashboard/docs.
 FOLDER = next(
     f for f in (_PACKAGE / "docs", _PACKAGE.parent / "docs") if (f / "index.md").is_file()
