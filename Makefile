@@ -14,7 +14,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests test-all bare-debian lint bench bench-large soak notebooks requirements wheel sbom audit tools-installed \
+.PHONY: help demo test tests test-all bare-debian lint bench bench-large soak notebooks requirements wheel image docs sbom audit tools-installed \
 	install clean
 
 help: ## Show this list
@@ -86,6 +86,13 @@ requirements: ## Pin what pyproject.toml asks for, with hashes, and list the lic
 wheel: ## Build the wheel of this commit into dist/, byte for byte the same anywhere
 	@tools/install.sh
 	@$(BIN)/python tools/wheel.py
+
+image: ## Build the container image of this commit, by buildah, podman or docker (docs/deploy.md)
+	@tools/install.sh
+	@$(BIN)/python -m tools.image
+
+docs: tools-installed ## Build the documentation as a site into dist/site; a link that leads nowhere fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 sbom: tools-installed ## List what Lowwater needs to run as CycloneDX into dist/lowwater.cdx.json
 	@mkdir -p dist

@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard.ui import over_time
 from dashboard.ui.components import markup, states
+from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import text
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, facts_of, findings_of
@@ -41,7 +42,7 @@ def show() -> None:
     st.html(
         f'<div class="lw lw-sentence"><strong>{text(name)}</strong> holds back '
         f"{markup.strong(markup.size(held), HELD)}; {markup.size(freed)} would leave at once if it "
-        f"were waived.<br><small>{text(standing(screen, rows))}</small></div>"
+        f"were {term('waived', 'waiver')}.<br><small>{text(standing(screen, rows))}</small></div>"
     )
     show_answers(name, rows, freed)
     over_time.group_line(screen, name)

@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard.settings.price import Price
 from dashboard.ui import reclaimable
 from dashboard.ui.components import markup, states
+from dashboard.ui.components.glossary import term
 from dashboard.ui.components.states import how_do_you_know
 from dashboard.ui.growth import advice
 from dashboard.ui.purge.declare import declare_readers
@@ -78,8 +79,9 @@ def show_totals(
         f"<b>{formats.plural(len(rows), 'topic')}</b> with "
         f"{markup.size(total(rows, 'size_bytes'))} on disk: "
         f"{markup.strong(markup.size(now), RECLAIMABLE)} consumed by every known group, "
-        f"{markup.size(total(rows, 'free_bytes'))} of it free of guards; "
-        f"{markup.strong(markup.size(total(rows, 'held_bytes')), HELD)} held back."
+        f"{markup.size(total(rows, 'free_bytes'))} of it free of {term('guards', 'guard')}; "
+        f"{markup.strong(markup.size(total(rows, 'held_bytes')), HELD)} "
+        f"{term('held back', 'blocker')}."
     )
     if waived:
         names = markup.text(", ".join(waived))

@@ -28,6 +28,7 @@ TOGETHER = {
         "tests/brokers/test_broker_metrics.py", "tests/brokers/test_cli.py",
         "tests/brokers/test_collect.py", "tests/brokers/test_delete_records.py",
         "tests/brokers/test_estimators.py", "tests/brokers/test_group_patterns.py",
+        "tests/brokers/test_first_hour.py",
         "tests/brokers/test_followers.py", "tests/brokers/test_inventory.py",
         "tests/brokers/test_local_cluster.py", "tests/brokers/test_low_watermark.py",
         "tests/brokers/test_orphan*.py", "tests/brokers/test_records.py",

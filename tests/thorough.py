@@ -113,6 +113,8 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_two_operators_in_browser.py",
     ),
     "it is beside the product: accidents of the demo, the wheel, kernels of notebooks": (
+        "tests/brokers/test_demo.py::"
+        "test_what_is_broken_is_seen_on_the_cluster_and_whole_again_when_healed",
         "tests/brokers/test_demo.py::test_a_killed_supervisor_leaves_no_process_and_no_folder",
         "tests/brokers/test_demo.py::"
         "test_what_even_the_guardian_could_not_clear_goes_with_the_next_down",

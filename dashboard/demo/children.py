@@ -16,10 +16,10 @@ from datetime import datetime
 from pathlib import Path
 
 from dashboard.core.clock import utc_now
+from dashboard.core.demo_faults import MARK
 from dashboard.core.errors import LowwaterError
 from dashboard.core.processes import FEW_ARENAS, Stop
-from dashboard.demo.state import MARK
-from dashboard.demo.truth import TOPICS
+from dashboard.demo.truth import BURST, TOPICS
 from dashboard.inventory import scan
 from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
@@ -81,9 +81,11 @@ def environment(place: Place, environ: Mapping[str, str] = os.environ) -> dict[s
 def workload(bootstrap: str, place: Place, *, load: bool, only: Sequence[str] = ()) -> list[str]:
     """The command of the workload; `load` fills the topics first. `only`: of some topics alone."""
     command = [sys.executable, "-m", "dashboard.demo.workload", "--bootstrap", bootstrap]
-    command += [word for topic in only for word in ("--only", topic)]
-    ready = [] if only else ["--ready-file", str(place.loaded_file)]
-    return command + ["--load", *ready] * load
+    if only:  # of the second cluster, of which nothing is broken
+        command += [word for topic in only for word in ("--only", topic)]
+        return command + ["--load"] * load
+    command += ["--room", str(place.room)]
+    return command + ["--load", "--ready-file", str(place.loaded_file)] * load
 
 
 def inventory(disks: Sequence[Disk]) -> list[str]:
@@ -159,7 +161,7 @@ def settings_text(
         urls = ",".join(f"{broker_id}={url}" for broker_id, url in metrics.items())
         lines.append(f'"metrics.urls" = {_quoted(urls)}')
     lines += ["", "[policies.repartition]", 'preset = "repartition"', 'cluster = "demo"']
-    for topic in TOPICS:
+    for topic in (*TOPICS, BURST):
         if topic.owner is not None:
             lines += [
                 "",

@@ -73,6 +73,16 @@ def commit_offsets(bootstrap: str, topics: Iterable[TopicTruth]) -> None:
         _await_commit(bootstrap, group_id, positions)
 
 
+def set_back(bootstrap: str, group_id: str, topics: Iterable[TopicTruth], share: float) -> None:
+    """Commits a share of each partition's first load for a group without members."""
+    positions = [
+        Position(topic.name, partition, int(count * share))
+        for topic in topics
+        for partition, count in enumerate(truth.loaded_records(topic))
+    ]
+    _await_commit(bootstrap, group_id, positions)
+
+
 def create_many_partitions(bootstrap: str, partitions: int, now_ms: int) -> dict[str, int]:
     """Many small partitions with a few records each and a group per topic, for benches.
 

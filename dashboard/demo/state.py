@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboard.core import canonical
+from dashboard.core.demo_faults import MARK
 from dashboard.demo.processes import started_at_ticks
 
 FILE_NAME = "demo.json"
@@ -85,9 +86,6 @@ def remove(state_dir: Path, room: str) -> None:
 # The demo's temporary folder, the mark that its processes carry, and how both are cleared.
 
 PREFIX = "lowwater-demo-"
-# In the environment of every process of a demo, and so of their children, detached or not.
-# It does not begin with LOWWATER_: it is no setting.
-MARK = "_LOWWATER_DEMO_ROOM"
 SWEEP_SECONDS = 10.0
 
 

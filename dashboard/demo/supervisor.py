@@ -21,6 +21,7 @@ from kafka.record import MemoryRecordsBuilder
 from dashboard.core.errors import DemoError
 from dashboard.demo import children, guardian, processes, state
 from dashboard.demo.children import Place
+from dashboard.demo.faults import Obeying
 from dashboard.demo.kafka import jars, preview
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid
@@ -122,6 +123,9 @@ class Supervisor:
             ending.callback(self._stop_child, part)
             self._spawn(part, first=True)
             self._await(part)
+        obeying = Obeying(place.room, self._cluster)
+        ending.callback(obeying.stop)
+        obeying.start()
         self._note(phase="running", url=place.url if "dashboard" in self._parts else None)
         self._ready(self._state)
         if self._clusters > 1:

@@ -213,6 +213,18 @@ TOPICS: tuple[TopicTruth, ...] = (
     ),
 )
 
+# Written by `lowwater demo break disk` alone: of no workload, and not kept short.
+BURST = TopicTruth(
+    "burst",
+    "a producer that ran away fills the disks; its only group has read all of it",
+    partitions=4,
+    load=(Batch(1, 32_768),),
+    per_second=0,
+    groups=(GroupTruth("burst-loader", 1.0, KEEPS_UP),),
+    config={"segment.bytes": "16777216", "retention.bytes": "-1"},
+    owner="web",
+)
+
 
 def records_per_partition(topic: TopicTruth, records: int) -> tuple[int, ...]:
     """How a number of records is spread over the partitions, by weight; sums to `records`."""

@@ -1,4 +1,4 @@
-"""What `lowwater demo up|load|status|down` do; loaded by those alone, as Kafka's client is slow."""
+"""What `lowwater demo up|load|break|heal|status|down` do; Kafka's client is slow to load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from dashboard.core import demo_faults
+from dashboard.core.demo_faults import Fault
 from dashboard.core.errors import DemoError
 from dashboard.demo import load as loading
 from dashboard.demo import state
@@ -20,6 +23,8 @@ from dashboard.settings.settings import Settings
 
 Say = Callable[[str], None]
 DOWN_TIMEOUT_SECONDS = 40.0
+FAULT_TIMEOUT_SECONDS = 150.0  # a follower has to fall out of sync first
+_LOOKS_EVERY_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,7 @@ class Status:
     state: DemoState | None
     leftovers: bool = False
     alive_brokers: Sequence[int] = ()
+    faults: Sequence[Fault] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +126,58 @@ def load(settings: Settings, say: Say, *, partitions: int | None = None) -> Load
     return Loaded(loaded, round(time.monotonic() - began, 1))
 
 
+def broken(settings: Settings, say: Say, kind: str) -> Fault:
+    """Breaks one of `demo_faults.KINDS` and returns once it is. Raises DemoError."""
+    room = Path(_running(settings).room)
+    if kind not in demo_faults.asked(room):  # one that is just being healed, or failed
+        _awaited(room, kind, lambda found: found is None)
+    say(f"breaking: {demo_faults.KINDS[kind].does}")
+    demo_faults.ask(room, kind)
+    fault = _awaited(room, kind, lambda found: found is not None and found.state != "breaking")
+    if fault is None or fault.state != "broken":
+        demo_faults.take_back(room, kind)
+        said = fault.said if fault else "it was healed meanwhile"
+        raise DemoError(
+            f"{kind} is not broken: {said}",
+            "lowwater demo status shows what is; the workload's log lies in the demo's folder.",
+            code="DEMO_FAULT_FAILED",
+        )
+    return fault
+
+
+def healed(settings: Settings, say: Say, kinds: Sequence[str]) -> list[str]:
+    """Heals these kinds, or all; returns those that were broken. Raises DemoError."""
+    room = Path(_running(settings).room)
+    there = [kind for kind in kinds or demo_faults.KINDS if kind in demo_faults.told(room)]
+    for kind in kinds or demo_faults.KINDS:
+        demo_faults.take_back(room, kind)
+    for kind in there:
+        say(f"healing: {kind}")
+        _awaited(room, kind, lambda found: found is None)
+    return there
+
+
+def _awaited(room: Path, kind: str, done: Callable[[Fault | None], bool]) -> Fault | None:
+    """What is told of a fault once `done` says so. Raises DemoError when that takes too long."""
+    deadline = time.monotonic() + FAULT_TIMEOUT_SECONDS
+    while not done(found := demo_faults.told(room).get(kind)):
+        if time.monotonic() > deadline:
+            raise DemoError(
+                f"nothing more was heard of {kind} for {FAULT_TIMEOUT_SECONDS:.0f} s",
+                "See the workload's log in the demo's folder; lowwater demo heal takes it back.",
+                code="DEMO_FAULT_FAILED",
+            )
+        time.sleep(_LOOKS_EVERY_SECONDS)
+    return found
+
+
 def status(settings: Settings) -> Status:
     """The demo as it is."""
     found = state.read(settings.state_dir)
     if found is None or not found.supervisor.alive:
         return Status(None, leftovers=found is not None)
-    return Status(found, alive_brokers=_alive(found.bootstrap))
+    faults = sorted(demo_faults.told(Path(found.room)).values(), key=lambda fault: fault.kind)
+    return Status(found, alive_brokers=_alive(found.bootstrap), faults=faults)
 
 
 def down(settings: Settings, say: Say) -> Ended:

@@ -24,6 +24,7 @@ from confluent_kafka import TopicPartition as Position
 from dashboard.core.errors import DemoError
 from dashboard.core.processes import Stop
 from dashboard.demo import load
+from dashboard.demo.faults import Asked, DeadGroup
 from dashboard.demo.kafka.clients import LOG, client
 from dashboard.demo.load import payload
 from dashboard.demo.truth import KEEPS_UP, TOPICS, GroupTruth, TopicTruth, records_per_partition
@@ -144,16 +145,33 @@ class GroupReader:
 
     def __init__(self, bootstrap: str, group: GroupTruth, topics: Sequence[str]) -> None:
         self._most = KEEP_UP_RECORDS if group.per_second == KEEPS_UP else group.per_second
-        self._consumer = Consumer(client(bootstrap, **_READER, **{"group.id": group.group_id}))
-        self._consumer.subscribe(list(topics))
+        self.group_id = group.group_id
+        self._topics = list(topics)
+        self._properties = client(bootstrap, **_READER, **{"group.id": group.group_id})
+        self._consumer: Consumer | None = None
+        self.join()
+
+    def join(self) -> None:
+        """Become a member, and go on where the group stands."""
+        if self._consumer is None:
+            self._consumer = Consumer(self._properties)
+            self._consumer.subscribe(self._topics)
+
+    def leave(self) -> None:
+        """Be no member any more; the group's offsets stay."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
     def tick(self) -> None:
+        if self._consumer is None:
+            return
         messages = self._consumer.consume(self._most, timeout=0.01)
         if sum(_is_record(message) for message in messages):
             self._consumer.commit(asynchronous=True)
 
     def close(self) -> None:
-        self._consumer.close()
+        self.leave()
 
 
 class SilentReader:
@@ -213,10 +231,13 @@ class Actor(Protocol):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m dashboard.demo.workload --bootstrap H:P [--load] [--ready-file F] [--only TOPIC]`;
-    0 when asked to end, 1 when the first load failed."""
+    """`python -m dashboard.demo.workload --bootstrap H:P [--room R] [--load] [--ready-file F] …`.
+
+    0 when asked to end, 1 when the first load failed.
+    """
     parser = argparse.ArgumentParser(prog="workload")
     parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--room", type=Path, help="the demo's, for its faults; none without it")
     parser.add_argument("--load", action="store_true", help="create and fill the topics first")
     parser.add_argument("--ready-file", type=Path, help="written once the topics are loaded")
     parser.add_argument("--only", action="append", help="of all topics those of this name")
@@ -233,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if options.ready_file:
         options.ready_file.write_text(json.dumps(loaded))
-    run(actors(options.bootstrap, topics), ended)
+    run(actors(options.bootstrap, topics, options.room), ended)
     return 0
 
 
@@ -246,14 +267,17 @@ def first_load(bootstrap: str, topics: Sequence[TopicTruth]) -> dict[str, float]
     return {"record_bytes": size, "seconds": round(time.monotonic() - began, 1)}
 
 
-def actors(bootstrap: str, topics: Sequence[TopicTruth]) -> list[Actor]:
-    """Everybody who reads and writes."""
+def actors(bootstrap: str, topics: Sequence[TopicTruth], room: Path | None) -> list[Actor]:
+    """Everybody who reads and writes, and with a room who breaks of that what is asked for."""
+    readers = group_readers(bootstrap, topics)
+    dying = [reader for reader in readers if reader.group_id == DeadGroup.GROUP]
     silent = [SilentReader(bootstrap, topic) for topic in topics if topic.reads_without_commit]
     return [
         Writer(bootstrap, topics),
         *([TransactionalWriter(bootstrap, topics)] if any(t.transactional for t in topics) else []),
-        *group_readers(bootstrap, topics),
+        *readers,
         *silent,
+        *([Asked(bootstrap, room, dying)] if room else []),
     ]
 
 

@@ -15,6 +15,7 @@ from dashboard.core.arrow import records
 from dashboard.core.words import duration, number
 from dashboard.store.finding_rows import SlowFollower
 from dashboard.ui.components import grid, markup
+from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import text
 from dashboard.views import formats
 from dashboard.views.follower_rows import Row, trend
@@ -326,7 +327,7 @@ def held_html(found: Sequence[Held], topic: str) -> str:
     more = f"<small>and {formats.plural(rest, 'partition')} more</small>" if rest > 0 else ""
     table = markup.table(("partition", "held by", "log start"), lines) + more if told else ""
     return (
-        f'<div class="lw"><h2>Who holds the low watermark of {text(topic)}</h2>'
+        f'<div class="lw"><h2>Who holds the {term("low watermark")} of {text(topic)}</h2>'
         f"<p>{sentence(found)}</p>{table}</div>"
     )
 
@@ -336,8 +337,8 @@ def level_html(followers: pa.Table) -> str:
     silent = followers.filter(pc.is_null(followers["log_start_lag"]))
     unknown = sorted(pc.unique(silent["broker_id"]).to_pylist())
     return (
-        '<div class="lw"><h2>Who holds the low watermark</h2><p>Nobody: every known log start is '
-        f"at its leader's. {_not_known(unknown)}</p></div>"
+        f'<div class="lw"><h2>Who holds the {term("low watermark")}</h2>'
+        f"<p>Nobody: every known log start is at its leader's. {_not_known(unknown)}</p></div>"
     )
 
 

@@ -16,6 +16,7 @@ from dashboard.orphans.missing import NEVER_SWEPT
 from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui.components import grid, markup
+from dashboard.ui.components.glossary import term
 from dashboard.views import formats
 from dashboard.views.colours import ORPHAN
 
@@ -73,7 +74,9 @@ def sentence(rows: Sequence[OrphanRow], now: datetime) -> str:
     ready = [row for row in rows if sweepable(row)]
     if ready:
         count = formats.plural(len(ready), "folder")
-        parts.append(f"<b>{markup.size(total(ready))}</b> may go now, in {count}.")
+        parts.append(
+            f"<b>{markup.size(total(ready))}</b> {term('may go now', 'verdict')}, in {count}."
+        )
     else:
         parts.append("Nothing may go yet.")
     waiting = [row for row in rows if row.verdict == SCHEDULED]

@@ -33,6 +33,7 @@ UNREACHED = {
     "DECLARED_MEANWHILE": (_RACE, "tests/unit/purge/test_declaring.py"),
     "TOPIC_ID_UNKNOWN": ("a form on a page", "tests/unit/purge/test_declaring.py"),
     "DEMO_FAILED": (_CLASS, None),
+    "DEMO_FAULT_FAILED": (_DEMO, "tests/unit/demo/test_faults.py"),
     "DEMO_LOAD_FAILED": (_DEMO, _HERE),
     "DEMO_PART_FAILED": (_DEMO, _HERE),
     "DIRECTORY_MISMATCH": (_BROKER, "tests/unit/orphans/test_sweep_places.py"),

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dashboard.demo import children, state, truth
 from dashboard.demo import supervisor as orphan
-from dashboard.demo.processes import die_with_parent
+from dashboard.demo.processes import die_with_parent, is_stopped
 from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import load
 from dashboard.store.snapshots import Store
@@ -60,8 +60,17 @@ class Demo:
     def lowwater(self, *words: str) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-m", "dashboard.cli.main", "demo", *words, "--json"],
-            capture_output=True, text=True, check=True, env=self.environ, timeout=120,
+            capture_output=True, text=True, check=True, env=self.environ, timeout=400,
         )  # fmt: skip
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def refused(self, *words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "dashboard.cli.main", "demo", *words, "--json"],
+            capture_output=True, text=True, check=False, env=self.environ, timeout=400,
+        )  # fmt: skip
+        assert done.returncode == 1, done.stdout
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
@@ -198,6 +207,48 @@ def test_the_workload_shows_its_truth_and_outlives_a_dead_broker(
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(30) != 0
     assert_nothing_left(demo)
+
+
+def test_what_is_broken_is_seen_on_the_cluster_and_whole_again_when_healed(
+    start: Callable[..., Demo],
+) -> None:
+    demo = start(3, "workload")
+    seen = Seen(demo)
+    sessions = TOPICS["web-sessions"]
+    admin = AdminClient({"bootstrap.servers": demo.told["bootstrap"], "log_level": 0})
+
+    demo.lowwater("break", "group")
+    a_tenth = tuple(count // 10 for count in truth.loaded_records(sessions))
+    assert seen.committed(sessions, "session-builder") == a_tenth
+    demo.lowwater("heal", "group")
+    assert eventually(
+        lambda: (
+            sum(seen.committed(sessions, "session-builder")) >= sum(truth.loaded_records(sessions))
+        )
+    )
+
+    demo.lowwater("break", "disk")
+    assert eventually(lambda: sum(seen.high_watermarks(truth.BURST)) > 500)
+    assert demo.lowwater("heal") == {"healed": ["disk"]}
+    assert eventually(lambda: truth.BURST.name not in admin.list_topics(timeout=10).topics)
+
+    demo.lowwater("break", "broker")
+    assert is_stopped(demo.pid("broker-2"))
+    refused = demo.refused("break", "follower")
+    assert refused["error"]["code"] == "DEMO_FAULT_FAILED"
+    demo.lowwater("heal")
+    assert not is_stopped(demo.pid("broker-2"))
+
+    def behind() -> bool:
+        topic = admin.list_topics("clickstream", timeout=10).topics["clickstream"]
+        return any(3 not in partition.isrs for partition in topic.partitions.values())
+
+    assert eventually(lambda: not behind())
+    assert demo.lowwater("break", "follower")["state"] == "broken"
+    assert behind()
+    assert [fault["kind"] for fault in demo.lowwater("status")["faults"]] == ["follower"]
+    demo.lowwater("heal")
+    assert eventually(lambda: not behind())
 
 
 def test_down_ends_a_running_demo(start: Callable[..., Demo]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
+import urllib.request
 import venv
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from tests.support.browser import browser_page, dashboard_server
 
 pytestmark = [pytest.mark.browser, pytest.mark.spark]
 ROOT = Path(__file__).parent.parent.parent
-PACKED = ("dashboard", "analytics", "pages")
+PACKED = ("dashboard", "analytics", "pages", "docs")
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +90,34 @@ def test_the_installed_wheel_analyzes_a_snapshot(elsewhere: Path, tmp_path: Path
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["tables"]["reclaimable"] > 0
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_runs_the_demo(elsewhere: Path, tmp_path: Path) -> None:
+    """Nothing of a clone is near: brokers, workload, analysis and pages come from the wheel."""
+    environ = {**os.environ, "LOWWATER_STATE_DIR": str(tmp_path / "state")}
+    lowwater = elsewhere / "bin" / "lowwater"
+    demo = subprocess.Popen(
+        [lowwater, "demo", "up", "--json"], cwd=tmp_path, env=environ, text=True,
+        stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert demo.stdout is not None
+        ready = json.loads(demo.stdout.readline())
+        assert "data" in ready, ready
+        found = subprocess.run(
+            [lowwater, "findings", "reclaimable", "--data", ready["data"], "--json"],
+            cwd=tmp_path, env=environ, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert any(row["bytes_likely"] for row in json.loads(found.stdout)["rows"])
+        with urllib.request.urlopen(ready["url"], timeout=30) as answer:
+            assert answer.status == 200
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(60) == 130
+    finally:
+        demo.kill()
+        demo.wait()
+    assert not Path(ready["settings"]).parent.exists()
 
 
 def test_the_installed_wheel_writes_a_report(elsewhere: Path, tmp_path: Path) -> None:

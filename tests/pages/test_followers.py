@@ -52,7 +52,7 @@ def test_a_topic_shows_its_slow_replicas_and_who_holds_its_low_watermark(open_pa
     assert (row["Replica"], row["Log start"]) == ("orders-4", "4\u202f800 records, holds")
     lately = list(row["Lag lately"])
     assert (lately[0], lately[-1], lately) == (2_100, 21_000, sorted(lately))
-    assert "Who holds the low watermark of orders" in text
+    assert "low watermark</abbr> of orders" in text
     assert "Broker 3, in 3 of 6 partitions: a wait-all purge waits there." in text
     assert "<td>4</td><td>broker 3</td><td>4\u202f800 records behind the leader" in text
     assert "<h2>orders-4 on broker 3</h2>" in text

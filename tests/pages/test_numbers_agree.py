@@ -100,7 +100,7 @@ def test_what_can_be_given_back(open_page: Open, lab: Lab) -> None:
     assert formats.size(sum(exported(lab, "lowwater_reclaimable_bytes").values())) == consumed
 
     declared = the_one(overview, SIZE + "</strong> of it in topics whose <abbr")
-    assert the_one(totals, SIZE + " of it free of guards") == declared
+    assert the_one(totals, SIZE + " of it free of <abbr") == declared
     assert f"{declared} of it in topics whose readers are declared" in headline
 
     once = the_one(overview, SIZE + ' leave <abbr title="[^"]*">at once</abbr>, in whole segments')

@@ -38,7 +38,7 @@ def test_a_topic_says_what_it_holds_who_holds_it_where_it_lies_and_how_it_is_set
     assert "**billing-replay** holds back" in read(text)
     assert "Where it lies" in text and "full in 40 h (32 h to 53 h)" in text
     assert "<td>cleanup.policy</td><td>delete</td>" in text.split("<details>")[0]
-    assert "Who holds the low watermark of orders" in text
+    assert "low watermark</abbr> of orders" in text
     assert "name=billing-replay" in links(app)["**billing-replay** holds back 6.8 GiB"]
 
 

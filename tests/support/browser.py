@@ -19,7 +19,7 @@ from dashboard.demo.kafka.server_properties import free_ports
 
 Theme = Literal["light", "dark"]
 
-_ARGUMENTS = (
+CHROMIUM_ARGUMENTS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run",
 )  # fmt: skip
@@ -81,7 +81,7 @@ def browser_page(outside: list[str] | None = None, theme: Theme = "light") -> It
     executable = shutil.which("chromium")
     assert executable, "Chromium is missing: apt-get install chromium"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGUMENTS)
         page = fresh_page(browser, theme)
         if outside is not None:
             page.on("request", lambda request: _note(request.url, outside))

@@ -26,6 +26,7 @@ _TEXTS = (
     "pages/*",
     "tests/**/*",
     "tools/*",
+    "deploy/**/*",
 )
 _NAMED = re.compile(r"`((?:\w+/)+[\w-]+)\.(\w+)`")  # a file in a room, or a name in it
 

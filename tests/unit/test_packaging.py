@@ -17,7 +17,10 @@ def test_the_wheel_names_every_package_of_the_clone() -> None:
         for file in (ROOT / top).rglob("*.py")
     }
 
-    assert set(project["tool"]["setuptools"]["packages"]) == found | {"dashboard.screens"}
+    assert set(project["tool"]["setuptools"]["packages"]) == found | {
+        "dashboard.docs",
+        "dashboard.screens",
+    }
 
 
 def test_the_wheel_carries_every_file_that_is_no_module() -> None:
@@ -29,6 +32,9 @@ def test_the_wheel_carries_every_file_that_is_no_module() -> None:
         for pattern in patterns
         for file in (ROOT / package.replace(".", "/")).glob(pattern)
     }
+    # The documentation is a package by its place in the wheel alone: all its texts are carried.
+    assert data["dashboard.docs"] == ["*.md"]
+    assert project["tool"]["setuptools"]["package-dir"]["dashboard.docs"] == "docs"
 
     found = {
         file

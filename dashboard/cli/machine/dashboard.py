@@ -38,6 +38,7 @@ _FLAGS = {
     "server.enableAgentApi": "false",
     "server.enableStaticServing": "false",
     "server.maxUploadSize": "32",
+    "server.trustedUserHeaders": "{}",
     "global.developmentMode": "false",
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",

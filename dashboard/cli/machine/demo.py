@@ -1,4 +1,4 @@
-"""`lowwater demo up|load|status|down`: a real local Kafka cluster to try everything on."""
+"""`lowwater demo up|load|break|heal|status|down`: a real local Kafka to try everything on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.cli import output
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core import demo_faults
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
 from dashboard.settings.settings import load
@@ -25,6 +26,8 @@ def add_parser(verbs: Verbs) -> None:
         "a real three-broker Kafka with a known workload and the dashboard",
         description="up      starts brokers, workload, watch and dashboard; Ctrl-C ends all of it\n"
         "load    writes more into a running demo\n"
+        "break   breaks a follower, a disk, a broker or a group of a running demo\n"
+        "heal    makes it whole again; without a name: all that is broken\n"
         "status  shows what runs, and what each topic is meant to show\n"
         "down    ends a running demo, or clears what a crash left\n\n"
         "No released Kafka broker answers a leader-only purge: DeleteRecords v3 (KIP-1343) is a\n"
@@ -39,10 +42,16 @@ def add_parser(verbs: Verbs) -> None:
             "lowwater demo up --leader-only-preview    # purges may choose the mode leader-only",
             "lowwater demo status --json",
             "lowwater demo load --partitions 5000",
+            "lowwater demo break group",
+            "lowwater demo heal",
             "lowwater demo down",
         ),
     )
-    parser.add_argument("action", choices=("up", "load", "status", "down"))
+    parser.add_argument("action", choices=("up", "load", "break", "heal", "status", "down"))
+    parser.add_argument(
+        "what", nargs="?", choices=tuple(demo_faults.KINDS), metavar="WHAT",
+        help="break, heal: one of " + ", ".join(demo_faults.KINDS),
+    )  # fmt: skip
     parser.add_argument("--port", type=int, help="up: the page's port (8501, or a free one)")
     parser.add_argument(
         "--leader-only-preview",
@@ -88,12 +97,21 @@ def run(args: argparse.Namespace) -> int:
         loaded = demo.load(settings, output.progress, partitions=args.partitions)
         value = {**loaded.counts, "seconds": loaded.seconds}
         output.emit(value, _loaded(loaded), as_json=args.json)
+    elif args.action == "break":
+        fault = demo.broken(settings, output.progress, args.what)
+        page = demo_faults.KINDS[fault.kind].page
+        output.emit(asdict(fault), f"{fault.said}; see the page {page}", as_json=args.json)
+    elif args.action == "heal":
+        healed = demo.healed(settings, output.progress, [args.what] if args.what else [])
+        text = f"healed: {', '.join(healed)}" if healed else "nothing is broken"
+        output.emit({"healed": healed}, text, as_json=args.json)
     elif args.action == "status":
         found = demo.status(settings)
         running: dict[str, object] = {"running": False, "leftovers": found.leftovers}
         if found.state is not None:
             running = {"running": True, **demo.described(found.state)}
             running["alive_brokers"] = found.alive_brokers
+            running["faults"] = [asdict(fault) for fault in found.faults]
         output.emit(running, _status(found), as_json=args.json)
     else:
         ended = demo.down(settings, output.progress)
@@ -112,6 +130,16 @@ def _check(args: argparse.Namespace) -> None:
             )
     if args.clusters is not None and args.clusters not in (1, 2):
         raise UsageError(f"--clusters {args.clusters}: expected 1 or 2", "Leave it out for one.")
+    if args.action == "break" and args.what is None:
+        raise UsageError(
+            "`lowwater demo break` without what to break",
+            f"Name one of {', '.join(demo_faults.KINDS)}.",
+        )
+    if args.what is not None and args.action not in ("break", "heal"):
+        raise UsageError(
+            f"`lowwater demo {args.action}` takes no {args.what}",
+            "What to break stands after break, what to heal after heal.",
+        )
     if args.port is not None and not 1 <= args.port <= 65_535:
         raise UsageError(
             f"--port {args.port} is no port", "Give one from 1 to 65535, or leave it out."
@@ -152,6 +180,7 @@ def _status(found: Status) -> str:
             f"{running.phase} as process {running.supervisor.pid}: Kafka {_kafka(running)}, "
             f"brokers {output.cell(found.alive_brokers)} alive",
             f"dashboard {running.url or 'not up yet'} · brokers {running.bootstrap or '-'}",
+            *(f"{fault.state}: {fault.kind}: {fault.said or '-'}" for fault in found.faults),
             "",
             output.table(topics, ("topic", "expected", "held by", "declared", "story")),
         )

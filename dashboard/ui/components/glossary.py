@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from dashboard.ui.components import markup
+from dashboard.ui.components import documentation, markup
 
 _FILE = Path(__file__).parents[1] / "glossary.md"  # in a clone a link to the one in docs
 _HOW = (
@@ -80,4 +80,17 @@ def panel() -> None:
     if found := matching(typed):
         st.html(rows_html(found))
     else:
-        st.caption("No word like that. The documentation has one page a subject, under docs/.")
+        st.caption("No word like that. The documentation has a page for each subject: below.")
+    read()
+
+
+def read() -> None:
+    """The documentation of this very release, a page at a time."""
+    titles = documentation.titles()
+    chosen = st.selectbox(
+        "Read the documentation", list(titles), index=None, key="lw-docs",
+        placeholder="such as: Purging safely",
+    )  # fmt: skip
+    if chosen is not None:
+        with st.container(border=True):
+            st.markdown(documentation.text(titles[chosen]))

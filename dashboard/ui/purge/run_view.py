@@ -23,6 +23,7 @@ from dashboard.purge.receipt.after_text import (
 )
 from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.components import grid, markup
+from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge.runs import PARTITION_WORDS, RUN_WORDS
 from dashboard.ui.session import routes
@@ -90,7 +91,7 @@ def receipt_html(receipt: Receipt, *, over: bool = False) -> str:
     """Predicted against freed, by broker; the cause of a gap; whether more may still come, or
     watching is `over`.
     """
-    said = "Receipt"
+    said = term("Receipt", "receipt")
     if not receipt.final:
         said += " so far; "
         said += "not final: watching ended" if over else "final when the brokers have settled"

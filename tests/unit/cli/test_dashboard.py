@@ -23,6 +23,7 @@ def test_the_server_listens_on_loopback_and_reports_to_nobody() -> None:
         "--browser.gatherUsageStats=false", "--client.toolbarMode=minimal",
         "--client.showErrorDetails=none", "--server.enableAgentApi=false",
         "--server.enableCORS=true", "--server.enableXsrfProtection=true",
+        "--server.trustedUserHeaders={}",
         "--server.allowedHosts=127.0.0.1", "--server.allowedHosts=localhost",
         "--server.allowedHosts=::1", "--server.corsAllowedOrigins=http://127.0.0.1:8501",
     ):  # fmt: skip
