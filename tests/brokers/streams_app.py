@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, get_field, launch_gateway
 
 from dashboard.demo.kafka.jars import Artifact, KafkaJars, cause, resolve, retrieve
 from dashboard.settings import settings
@@ -93,7 +93,7 @@ def counting_app(
             entries, found = app.store(asked).all(), {}
             while entries.hasNext():
                 entry = entries.next()
-                found[bytes(entry.key)] = int(entry.value)
+                found[bytes(get_field(entry, "key"))] = int(get_field(entry, "value"))
             entries.close()
             return found
 

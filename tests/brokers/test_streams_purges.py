@@ -187,28 +187,29 @@ def assert_recognised(told: list[Diagnosis], interval: timedelta) -> None:
 def test_an_applications_purges_are_counted_and_ours_beside_them_keep_their_interval(
     bench: Bench, exporters: dict[int, str], tmp_path: Path, guarantee: str
 ) -> None:
-    interval, source = timedelta(seconds=1), bench.topic(0)
+    # Ours finds something between two of its own.
+    interval, own, source = timedelta(seconds=1), timedelta(seconds=2), bench.topic(0)
     with policy_of(bench, tmp_path, interval) as policy:
         service = policy.service()  # looks, and finds nothing switched on
         policy.topic = f"{policy.app}-by-key-repartition"
-        config = config_of(bench, guarantee, interval, tmp_path / "one")
+        config = config_of(bench, guarantee, own, tmp_path / "one")
         with counting_app(policy.app, source, config), Traffic(bench, source, 100) as traffic:
             before = purge_requests(exporters)
             collected_until(bench, lambda: shows(seen(policy, policy.topic)), 180)
             sent = purge_requests(exporters) - before
             told = seen(policy, policy.topic)
-            assert_recognised(told, interval)
+            assert_recognised(told, own)
             assert 4 <= (told[0].evidence.others_at_least or 0) <= sent
             assert policy.runs() == []
 
             policy.switch_on()
-            collected_until(bench, lambda: len(policy.runs()) > 3, 120)
+            collected_until(bench, lambda: len(policy.runs()) > 2, 180)
             collected_until(bench, lambda: "two-purgers" in kinds(policy, policy.topic), 120)
-            assert seen(policy, policy.topic)[0].rhythm is None, "ours hide it"
             assert service.end() == 130, service.log()
-        assert {run.state for run in policy.runs()} == {"done"}
+        # Where the application was there first, nothing is sent.
+        assert {run.state for run in policy.runs()} <= {"done", "refused"}
         assert min(pauses(bench, policy.topic)) >= interval
-        config = config_of(bench, guarantee, interval, tmp_path / "two")
+        config = config_of(bench, guarantee, own, tmp_path / "two")
         with counting_app(policy.app, source, config) as counts:
             until(lambda: counts() == traffic.counts, 120)
     assert bench.journal.verify().ok
