@@ -8,9 +8,10 @@ member joins again no coordinator lists it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dashboard.core.errors import StoreError
@@ -30,8 +31,6 @@ def deleted(
     brokers told by then that they keep offsets, and that are not `listed` now. `until` is the last
     snapshot that counts. Raises StoreError where snapshots cannot be listed.
     """
-    import pyarrow.compute as pc  # slow to import; a store without tables needs none
-
     found: set[str] = set()
     for name in reversed(cluster.ids("snapshots")):
         if until is not None and name > until:
@@ -42,8 +41,44 @@ def deleted(
                 break
             minutes = manifest.details.get("offsets_retention_minutes")
             if minutes is None or age < timedelta(minutes=minutes):
-                rows = cluster.read("snapshots", name, "groups", ["group_id", "state", "members"])
-                untold = pc.and_(rows["members"].is_null(), rows["state"].is_valid())
-                up = pc.or_(pc.fill_null(pc.not_equal(rows["members"], 0), False), untold)
-                found.update(rows["group_id"].filter(up).to_pylist())
+                found |= with_members(cluster, name)
     return frozenset(found.difference(listed))
+
+
+@lru_cache(maxsize=4096)  # each collect asks of the same ones which it may thin out
+def with_members(cluster: ClusterStore, snapshot_id: str) -> frozenset[str]:
+    """Groups that a snapshot shows with members, or whose members nobody could tell. Raises
+    StoreError.
+    """
+    import pyarrow.compute as pc  # slow to import; a store without tables needs none
+
+    rows = cluster.read("snapshots", snapshot_id, "groups", ["group_id", "state", "members"])
+    untold = pc.and_(rows["members"].is_null(), rows["state"].is_valid())
+    up = pc.or_(pc.fill_null(pc.not_equal(rows["members"], 0), False), untold)
+    return frozenset(rows["group_id"].filter(up).to_pylist())
+
+
+# A group with another name every minute keeps each snapshot of a day: the newest so many.
+_MOST_KEPT = 200
+
+
+def last_sights(
+    cluster: ClusterStore, ids: Sequence[str], keep: Collection[str], since: str
+) -> set[str]:
+    """Those of `ids` from `since` on, outside `keep`, that show a group with members for the last
+    time: the one after them does not, nor does the newest. Without them nobody knows that it was
+    up, and that somebody deleted it.
+    """
+    found: set[str] = set()
+    newest = frozenset[str]()
+    with suppress(StoreError, IndexError):
+        newest = with_members(cluster, ids[-1])
+    for name, after in zip(reversed(ids[:-1]), reversed(ids[1:]), strict=True):
+        if name < since or len(found) >= _MOST_KEPT:
+            break
+        if name not in keep:
+            with suppress(StoreError):  # damaged: it stays anyway; or pruned meanwhile
+                gone = with_members(cluster, name) - newest
+                if gone - with_members(cluster, after):
+                    found.add(name)
+    return found

@@ -46,7 +46,8 @@ def prune_snapshots(cluster: ClusterStore, keep: SnapshotSettings, now: datetime
 
     def chosen(ids: Sequence[str]) -> set[str]:
         kept = snapshots_to_keep(ids, now, keep, times(cluster, ids, now))
-        return kept | only_witnesses(cluster, ids, kept) | _damaged(cluster)
+        kept |= only_witnesses(cluster, ids, kept) | _damaged(cluster)
+        return kept | last_sights(cluster, sorted(ids), kept, f"{now - HELD_FOR:%Y%m%dT%H%M%S}")
 
     return prune(cluster, "snapshots", chosen, now)
 

@@ -29,9 +29,9 @@ class Sample:
     `bytes_out` maps a broker to topic -> its counter since its start; a broker that tells any bytes
     out stands there even without a topic. `sums` maps it to its count over all topics beside the
     sum of its counters by topic, where it tells the former. `commits` has a row by group_id, topic
-    and partition with `offset`; `leaders` one by topic and partition with `start` (the log start
-    offset) and `record_bytes` (bytes by offset held), null where unknown; `hosts` maps a topic to
-    the brokers of its replicas.
+    and partition with `offset`; `leaders` one by topic and partition with `broker_id`, `start` and
+    `end` (the log's offsets), `size_bytes` and `segment_bytes` (of a segment, at most), null where
+    unknown; `hosts` maps a topic to the brokers of its replicas.
     """
 
     taken_at: datetime
@@ -47,9 +47,8 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
 
     Bytes out is the sum of counter differences per broker; a counter that fell began anew at 0
     (a restart, or the leadership that went and came). Explained is an estimate: the progress of
-    every group's committed offset on a partition x the leader's bytes by offset held there, the
-    lowest of the span (after a purge the leader's size counts a segment that mostly went). A
-    group's first commit counts from the log start.
+    every group's committed offset on a partition x the leader's bytes by offset there
+    (`_record_bytes`). A group's first commit counts from the log start.
 
     Both are of the same span: where brokers answered in fewer samples than others, those alone
     measure them all, and all samples measure the others.
@@ -165,7 +164,7 @@ def _explained(samples: Sequence[Sample]) -> dict[str, int | None]:
     every, row = np.unique(at, return_inverse=True)
     progress = np.bincount(row, _progress(commits, at, leaders, place), len(every))
     moved = progress > 0
-    explained = (progress * _least(place, leaders["record_bytes"], every))[moved]
+    explained = (progress * _record_bytes(leaders, place, every))[moved]
     topic = every[moved] >> _PARTITION_BITS
     totals = np.bincount(topic, explained, len(names)).tolist()
     return {
@@ -195,14 +194,42 @@ def _progress(commits: pa.Table, at: Ints, leaders: pa.Table, place: Ints) -> In
     return np.asarray(np.where(sample > 0, np.maximum(offset - before, 0), 0))
 
 
-def _least(place: Ints, sizes: pa.ChunkedArray, wanted: Ints) -> Floats:
-    """The least of the known sizes at each wanted place; NaN where none is."""
-    least = np.full(len(wanted), np.inf)
-    size = pc.fill_null(sizes, np.inf).to_numpy()
+def _record_bytes(leaders: pa.Table, place: Ints, wanted: Ints) -> Floats:
+    """Bytes by offset at each wanted place, NaN where nobody can tell: the least of a span that was
+    held, but no more than is sure.
+
+    A purge moves the log start inside a segment, which stays whole, and segments below it stay for
+    minutes: what is held seems as much larger then as the dead records weigh. Sure is all of a log
+    that begins at 0; what lies beyond one segment, over all offsets since the start that the span
+    began with; and by how much a replica grew beside its log end.
+    """
+    broker, start, end, size, segment, sample = (
+        pc.cast(leaders[name], pa.float64()).to_numpy()
+        for name in ("broker_id", "start", "end", "size_bytes", "segment_bytes", "sample")
+    )
     at = np.minimum(np.searchsorted(wanted, place), max(len(wanted) - 1, 0))
-    some = wanted[at] == place if len(wanted) else np.zeros(len(place), dtype=bool)
-    np.minimum.at(least, at[some], size[some])
-    return np.asarray(np.where(np.isfinite(least), least, np.nan))
+    asked = wanted[at] == place if len(wanted) else np.zeros(len(place), dtype=bool)
+
+    def by_place(of: np.ufunc, values: Floats) -> Floats:
+        found = np.full(len(wanted), np.nan)
+        of.at(found, at[asked], values[asked])
+        return found
+
+    held = np.where(end > start, end - start, np.nan)
+    sure = np.where(start == 0, size / held, np.nan)
+    if asked.any():
+        later = asked & (sample > by_place(np.fmin, sample)[at])
+        since = end - by_place(np.fmin, start)[at]
+        beyond = np.where(later & (since > 0), size - segment, np.nan) / since
+        sure = np.where(start == 0, sure, beyond)
+    order = np.lexsort((sample, place))
+    one, next_one = order[:-1], order[1:]
+    same = (place[one] == place[next_one]) & (broker[one] == broker[next_one])
+    longer = np.where(same & (end[next_one] > end[one]), end[next_one] - end[one], np.nan)
+    grown = np.full(len(place), np.nan)
+    grown[next_one] = (size[next_one] - size[one]) / longer
+    most, least = by_place(np.fmax, np.fmax(sure, grown)), by_place(np.fmin, size / held)
+    return np.minimum(least, np.where(most > 0, most, np.where(least > 0, np.nan, least)))
 
 
 _PARTITION_BITS, _SAMPLE_BITS = 20, 12  # Kafka's own limits are far below

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
@@ -146,18 +146,32 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
         manifest.taken_at,
         counted,
         commits.rename_columns({"committed_offset": "offset"}),
-        _leaders(replicas.filter(replicas["is_leader"])),
+        _leaders(replicas.filter(replicas["is_leader"]), _segments(store, manifest, topics)),
         _hosts(replicas),
         sums,
     )
 
 
-def _leaders(rows: pa.Table) -> pa.Table:
-    held = pc.subtract(rows["log_end_offset"], rows["log_start_offset"]).cast(pa.float64())
-    size = rows["size_bytes"].cast(pa.float64())
-    known = pc.if_else(pc.greater(held, 0), pc.divide(size, held), None)
-    renamed = rows.select([*_PARTITION, "log_start_offset"]).rename_columns([*_PARTITION, "start"])
-    return renamed.append_column("record_bytes", known)
+def _leaders(rows: pa.Table, segments: Mapping[str, int]) -> pa.Table:
+    each = [segments.get(topic, _SEGMENT_BYTES) for topic in rows["topic"].to_pylist()]
+    named = {"start": "log_start_offset", "end": "log_end_offset"}
+    same = (*_PARTITION, "broker_id", "size_bytes")
+    columns = {n: rows[n] for n in same} | {n: rows[of] for n, of in named.items()}
+    return pa.table({**columns, "segment_bytes": pa.array(each, pa.int64())})
+
+
+_SEGMENT_BYTES = 1 << 30  # Kafka's default of `segment.bytes`
+
+
+def _segments(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> dict[str, int]:
+    """`segment.bytes` of those topics whose settings were read."""
+    asked = (pc.field("key") == "segment.bytes") & pc.field("name").isin(topics)
+    asked &= pc.field("scope") == "topic"
+    columns = ["scope", "name", "key", "value"]
+    rows = store.read("snapshots", snapshot.id, "configs", columns).filter(asked)
+    return {
+        row["name"]: int(row["value"]) for row in rows.to_pylist() if str(row["value"]).isdigit()
+    }
 
 
 def _hosts(replicas: pa.Table) -> dict[str, frozenset[int]]:

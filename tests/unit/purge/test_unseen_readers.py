@@ -54,13 +54,20 @@ def sample(
                 "offset": pa.array(commits.values(), pa.int64()),
             }
         ),
-        pa.table(
-            {
-                "topic": [TOPIC], "partition": pa.array([0], pa.int32()), "start": [100],
-                "record_bytes": pa.array([record_bytes], pa.float64()),
-            }
-        ),
+        leader(record_bytes),
         {TOPIC: frozenset({1, 2})},
+    )
+
+
+def leader(record_bytes: float | None, held: int = 1000) -> pa.Table:
+    """Its log from offset 100 on, of segments of a byte."""
+    size = None if record_bytes is None else round(record_bytes * held)
+    return pa.table(
+        {
+            "topic": [TOPIC], "partition": pa.array([0], pa.int32()), "broker_id": [1],
+            "start": [100], "end": [100 + held], "size_bytes": pa.array([size], pa.int64()),
+            "segment_bytes": [1],
+        }
     )  # fmt: skip
 
 
@@ -196,25 +203,32 @@ def write(
     hosts: tuple[int, int] = (1, 2),
     sums: Mapping[int, float] | None = None,
     other: float | None = None,
+    log: tuple[int, int, int] = (0, 100, 100_000),
+    segment_bytes: int | None = None,
     **details: Any,
 ) -> None:
     """A snapshot of one topic of 100 records on two brokers, as `collect` writes it.
 
     `sums`: what brokers count over all topics, where they tell it; `other`: what broker 1 counts of
-    another topic.
+    another topic; `log`: where it starts and ends, and the bytes of its segments.
     """
     tables: dict[str, dict[str, list[Any]]] = {
         "topics": {"topic_no": [0, 1], "topic": ["other", TOPIC]},
         "replicas": {
             "broker_id": list(hosts), "topic_no": [1, 1], "partition": [0, 0],
-            "is_leader": [True, False], "size_bytes": [100_000, 90_000], "log_start_offset": [0, 0],
-            "log_end_offset": [100, 100],
+            "is_leader": [True, False], "size_bytes": [log[2], log[2]],
+            "log_start_offset": [log[0]] * 2, "log_end_offset": [log[1]] * 2,
         },
         "group_offsets": {
             "group_id": ["g", "g"], "topic_no": [0, 1], "partition": [0, 0],
             "committed_offset": [7, committed],
         },
     }  # fmt: skip
+    if segment_bytes is not None:
+        tables["configs"] = {
+            "scope": ["topic"], "name": [TOPIC], "key": ["segment.bytes"],
+            "value": [str(segment_bytes)],
+        }  # fmt: skip
     rows = [(b, labels(topic=TOPIC), value) for b, value in counters.items()]
     rows += [(b, labels(), value) for b, value in (sums or {}).items()]
     rows += [(1, labels(topic="other"), other)] if other is not None else []
@@ -346,6 +360,40 @@ def test_a_group_that_catches_up_on_a_backlog_is_no_cover_for_who_was_suspected(
         write(store, NOW + timedelta(hours=hour - 72), {1: (read + own) * MIB, 2: 0.0}, own * 1049)
     found = topic_readings(store, [TOPIC], NOW)[TOPIC]
     assert (found.suspected, bool(guard_of(store))) == (suspected, suspected)
+
+
+@pytest.mark.parametrize("segment_bytes", [None, 4 * MIB])
+def test_dead_records_below_a_purges_log_start_explain_nothing(
+    store: ClusterStore, segment_bytes: int | None
+) -> None:
+    """A policy purges to what its group has read, inside a segment that stays whole: what is held
+    seems to weigh a hundred times as much. Somebody reads all three times beside the group.
+    """
+    for hour in range(0, 49, 2):
+        end = 1000 * (hour + 1)
+        records = end % 4100 if segment_bytes else end  # of its one segment
+        write(
+            store, NOW + timedelta(hours=hour - 48), {1: 4000.0 * end, 2: 0.0}, end - 10,
+            log=(end - 10, end, 1000 * max(records, 10)), segment_bytes=segment_bytes,
+        )  # fmt: skip
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.bytes_out, found.explained_bytes) == (104_000_000, 26_000_000)
+    assert "somebody reads it without committing" in guard_of(store)
+
+
+def test_a_log_of_many_segments_that_retention_shortens_weighs_what_it_holds(
+    store: ClusterStore,
+) -> None:
+    """As much goes as comes, so that it never grows; its group reads all, and nobody else does."""
+    for hour in range(0, 49, 2):
+        end = 1000 * (hour + 100)
+        write(
+            store, NOW + timedelta(hours=hour - 48), {1: 1000.0 * end, 2: 0.0}, end,
+            log=(end - 80_000, end, 80_000_000), segment_bytes=MIB,
+        )  # fmt: skip
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert not found.suspected
+    assert 0.7 < (found.explained_bytes or 0) / (found.bytes_out or 1) <= 1
 
 
 @pytest.mark.parametrize("hours", [0, 1, 12, 24, 30])

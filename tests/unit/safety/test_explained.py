@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dashboard.safety.explained import Sample, measures
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
+HELD = 10**9  # offsets, beside which a log start that moves is nothing
 TOPICS, GROUPS = ("a", "b"), ("f", "g", "h")
 Place = tuple[str, int]
 Commits = dict[tuple[str, str, int], int]  # by group, topic and partition
@@ -50,8 +51,13 @@ def sample(step: int, commits: Commits, logs: Logs) -> Sample:
             {
                 "topic": pa.array([place[0] for place in logs], pa.string()),
                 "partition": pa.array([place[1] for place in logs], pa.int32()),
+                "broker_id": pa.array([1] * len(logs), pa.int32()),
                 "start": pa.array([start for start, _ in logs.values()], pa.int64()),
-                "record_bytes": pa.array([size for _, size in logs.values()], pa.float64()),
+                "end": pa.array([(start or 0) + HELD for start, _ in logs.values()], pa.int64()),
+                "size_bytes": pa.array(
+                    [size and size * HELD for _, size in logs.values()], pa.float64()
+                ),
+                "segment_bytes": pa.array([0] * len(logs), pa.int64()),
             }
         ),
         {topic: frozenset({1}) for topic in TOPICS},
@@ -63,8 +69,8 @@ def one_by_one(steps: Sequence[tuple[Commits, Logs]], topic: str) -> int | None:
     total, known = 0.0, True
     for place in sorted({claim[1:] for commits, _ in steps for claim in commits}):
         records = sum(_passed(steps, group, place) for group in GROUPS)
-        sizes = [logs[place][1] for _, logs in steps if place in logs]
-        told = [size for size in sizes if size is not None]
+        rows = [logs[place] for _, logs in steps if place in logs]
+        told = [size for start, size in rows if size is not None and start is not None]
         if place[0] == topic and records:
             known = known and bool(told)
             total += records * min(told, default=0.0)
