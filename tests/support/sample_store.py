@@ -16,7 +16,7 @@ from typing import Any
 from dashboard.core.clock import utc_now
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES
-from tests.support import sample_findings
+from tests.support import sample_findings, sample_rich
 from tests.support.sample_followers import lag_of
 from tests.support.sample_partitions import (
     BROKERS,
@@ -36,6 +36,11 @@ VARIANTS = (
     "calm", "older", "unmeasured", "broker-away",
 )  # fmt: skip
 
+# A tenth of a second of processor time each, and most tests of pages and commands want one.
+_AS_NEW = timedelta(seconds=10)
+# By variant: when it was made, of what, and each file.
+_LAST: dict[str, tuple[datetime, tuple[object, ...], dict[str, bytes]]] = {}
+
 
 def write(
     root: Path | str,
@@ -43,11 +48,37 @@ def write(
     *,
     now: datetime | None = None,
     cluster_id: str = CLUSTER_ID,
-    name: str = NAME,
+    name: str | None = None,
 ) -> ClusterStore:
-    """A store at `root` with one snapshot and (but for `no-analysis`) its findings."""
+    """A store at `root` with one snapshot and (but for `no-analysis`) its findings.
+
+    One that is as new as others will do, where no moment is given and nothing is there yet, has the
+    files of the last of its variant.
+    """
     assert variant in VARIANTS, variant
-    moment = now or utc_now()
+    place, cluster = Path(root, cluster_id), ClusterStore(Store(str(root)), cluster_id)
+    other = cluster_id != CLUSTER_ID or name is not None
+    if now is not None or other or "://" in str(root) or place.exists():
+        return _made(cluster, name or NAME, variant, now or utc_now())
+    moment, source, files = _LAST.get(variant, (utc_now() - _AS_NEW, (), {}))
+    if utc_now() - moment < _AS_NEW and source == _source():
+        for file, content in files.items():
+            (place / file).parent.mkdir(parents=True, exist_ok=True)
+            (place / file).write_bytes(content)
+        return cluster
+    moment = utc_now()
+    _made(cluster, NAME, variant, moment)
+    found = (f for f in place.rglob("*") if f.is_file())
+    _LAST[variant] = moment, _source(), {str(f.relative_to(place)): f.read_bytes() for f in found}
+    return cluster
+
+
+def _source() -> tuple[object, ...]:
+    """What a store is made of, as far as tests replace it."""
+    return NAME, TOPICS, dict(GROUPS), sample_rich.followers, sample_rich.orphans
+
+
+def _made(cluster: ClusterStore, name: str, variant: str, moment: datetime) -> ClusterStore:
     taken_at = moment - (timedelta(minutes=17) if variant == "stale" else timedelta(seconds=38))
     topics = large_topics() if variant == "large" else TOPICS
     if variant == "nothing":
@@ -57,7 +88,6 @@ def write(
     if variant == "broker-away":
         topics = tuple(replace(t, guards=("under-replicated", *t.guards)) for t in topics)
     parts = list(partitions(topics))
-    cluster = ClusterStore(Store(str(root)), cluster_id)
     cluster.write_connection("127.0.0.1:9", None, name)
     missing = 3 if variant in ("broker-missing", "broker-away") else None
     incomplete = ["no DESCRIBE on the cluster"] if variant == "incomplete" else []
