@@ -118,7 +118,7 @@ def test_a_click_never_sends_another_mode_than_the_one_that_is_chosen(
     app.radio(key="plan-mode").set_value(then)
     app.button(key="queue-run").click().run()
     assert journal.runs() == []
-    assert "(CHOICE_CHANGED)" in said(app) and "nothing was queued" in said(app)
+    assert "CHOICE_CHANGED" in said(app) and "nothing was queued" in said(app)
 
     app.button(key="queue-run").click().run()
     assert [run.mode for run in journal.runs()] == [then]

@@ -17,7 +17,7 @@ import pytest
 from dashboard.core.errors import StoreError
 from dashboard.history.pruning import prune, prune_findings, prune_snapshots
 from dashboard.settings.snapshots import SnapshotSettings
-from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
 
@@ -46,6 +46,35 @@ def _analysis(cluster: ClusterStore, at: datetime = NOW) -> str:
 
 def _folders(cluster: ClusterStore) -> list[str]:
     return sorted(p.name for p in (Path(cluster.path) / "snapshots").iterdir())
+
+
+def _of_groups(cluster: ClusterStore, minutes_ago: int, **members: int) -> str:
+    """A snapshot that lists groups with so many members."""
+    writer = cluster.begin("snapshots", NOW - timedelta(minutes=minutes_ago))
+    rows = {"group_id": [*members], "state": ["Stable" if n else "Empty" for n in members.values()],
+            "members": [*members.values()]}  # fmt: skip
+    writer.write("groups", build(SNAPSHOT_TABLES["groups"], rows))
+    return writer.commit(1.0, {"clock_ahead_seconds": 0.0}).id
+
+
+def test_the_last_sight_of_a_group_that_was_up_stays_for_a_day(cluster: ClusterStore) -> None:
+    """Else nobody knows that it was deleted, which holds its topics for a day."""
+    for minutes_ago in range(1600, 1380, -10):
+        _of_groups(cluster, minutes_ago, yesterdays=int(minutes_ago > 1500))
+    sights = dict.fromkeys((610, 420), "")
+    for minutes_ago in range(700, 300, -10):
+        found = _of_groups(
+            cluster, minutes_ago, steady=1, nightly=int(minutes_ago >= 610),
+            again=int(minutes_ago != 540), morning=int(minutes_ago >= 420),
+        )  # fmt: skip
+        sights |= {minutes_ago: found} if minutes_ago in sights else {}
+    _of_groups(cluster, 1, steady=1, again=1)
+    prune_snapshots(cluster, KEEP, NOW)
+    kept = cluster.ids("snapshots")
+    assert set(sights.values()) <= set(kept)
+    minutes = [round((NOW - time_of(name)).total_seconds() / 60) for name in kept]
+    hourly = {m for m in minutes if m % 60 == 10}
+    assert {*minutes} - hourly <= {1, 610, 420}
 
 
 def test_what_is_kept_or_still_being_written_stays(cluster: ClusterStore) -> None:
