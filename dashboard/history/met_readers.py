@@ -90,13 +90,20 @@ def without_told(met: Met, offset_seen: Mapping[str, int]) -> Met:
 
     `offset_seen`: when an offset of each group was seen last, on a topic that is there, in
     microseconds. One that was seen before the meeting alone tells nothing of what it reads since:
-    somebody may have deleted it, for another reader to begin.
+    somebody may have deleted it, for another reader to begin. Nor is one held so that the snapshots
+    of a week have not met again: any group of a moment, met once while it rebalanced, would hold
+    the cluster as long as snapshots are kept.
     """
+    since = max(met.values(), default=0) - _ANY_HELD_FOR_MICROSECONDS
     return {
         (group, topic): at
         for (group, topic), at in met.items()
-        if topic != ANY_TOPIC or offset_seen.get(group, at - 1) < at
+        if topic != ANY_TOPIC or (at > since and offset_seen.get(group, at - 1) < at)
     }
+
+
+# As long as Kafka, unless told otherwise, keeps the offsets of one that is down.
+_ANY_HELD_FOR_MICROSECONDS = 7 * 24 * 3600 * 10**6
 
 
 def topic_names(store: ClusterStore, snapshot: str) -> list[str]:

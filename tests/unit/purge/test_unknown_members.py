@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.domain.model import Group, GroupListing, GroupOffset
+from dashboard.domain.model import ANY_TOPIC, Group, GroupListing, GroupOffset
+from dashboard.history.met_readers import without_told
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.drafts import PlanRequest, read_live
@@ -154,6 +155,18 @@ def test_an_offset_of_before_tells_nothing_of_what_it_rebalanced_for(tmp_path: P
     snapshot_of(store, timedelta(0), "offset")  # it told what it reads
     told = read_live(Room(tmp_path).live, SETTINGS, store, REQUEST, now=NOW).plan([])
     assert told.free_partitions
+
+
+@pytest.mark.parametrize(("days", "holds"), [(6.9, True), (7.1, False)])
+def test_who_was_met_in_one_rebalance_alone_is_let_go_after_a_week(
+    days: float, holds: bool
+) -> None:
+    """Each run of a test has a group of its own, and each of them rebalances for three seconds."""
+    later = round(days * 24 * 3600 * 10**6)
+    met = {("it-7f3c", ANY_TOPIC): 0, ("it-7f3c", "orders"): 0, ("steady", ""): later}
+    found = without_told(met, {})
+    assert (("it-7f3c", ANY_TOPIC) in found) is holds
+    assert found.keys() >= met.keys() - {("it-7f3c", ANY_TOPIC)}
 
 
 def snapshot_of(
