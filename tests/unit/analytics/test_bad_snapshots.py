@@ -233,10 +233,8 @@ def test_a_group_of_255_odd_characters_keeps_every_one_of_them(lab: Lab) -> None
     assert {(b["group_id"], b["group_state"]) for b in lab.rows("blockers")} == {
         (ODD, "Gone"), ("", "Stable"),
     }  # fmt: skip
-    (guard,) = [
-        g for g in lab.targets("high-watermark")["t"]["guards"] if ODD in g["reason"]
-    ]  # fmt: skip
-    assert guard["name"] == "unread-by-group"
+    guards = [g for g in lab.targets("high-watermark")["t"]["guards"] if ODD in g["reason"]]
+    assert "unread-by-group" in {guard["name"] for guard in guards}
 
 
 def test_no_topics_and_no_partitions_are_findings_without_rows(lab: Lab) -> None:

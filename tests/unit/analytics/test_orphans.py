@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from analytics.orphans.broker_facts import SEGMENTS, Brokers
 from analytics.orphans.orphans import judged, to_table
+from analytics.orphans.suspects import Suspect
 from dashboard.store.tables import FINDING_TABLES
 from tests.support.one_bucket import stock
 
@@ -33,13 +34,15 @@ def seen(folder: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
-def today(row: dict[str, Any], **more: Any) -> dict[str, Any]:
+def today(row: dict[str, Any], **more: Any) -> Suspect:
     """The suspect of this snapshot behind a sighting."""
-    return row | {
-        "listed": False, "told_bytes": None, "answered": True, "assigned": False,
-        "has_topic": False, "name_id": None, "leader_id": None, "replicas": None, "isr": None,
-        "adding": None, "removing": None, "living_start": None, "living_end": None,
+    facts = row | {
+        "answered": True, "assigned": False, "recreated": False, "has_topic": False,
+        "name_no": None, "name_id": None, "lives_no": None,
     } | more  # fmt: skip
+    return Suspect(
+        **{field.name: facts[field.name] for field in fields(Suspect) if field.name in facts}
+    )
 
 
 def told(*rows: dict[str, Any], **more: Any) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ def _rolled_back_and_thinned(lab: Lab, brief: Snapshot, without: Sequence[str] =
         lab.minutes = minutes
         newest = lab.write(Snapshot().topic("t", groups={"a": 60}))
         _by_an_older_release(lab, without)
-    at = START + timedelta(minutes=lab.minutes)
+    at = START + timedelta(days=2)  # last sights of groups stay for a day
     prune_snapshots(lab.cluster, SnapshotSettings(timedelta(0), timedelta(0), timedelta(0)), at)
     kept = lab.cluster.ids("snapshots")
     assert without or kept == [newest], "of an analysis that keeps no readers the witnesses stay"

@@ -183,7 +183,7 @@ def test_a_plan_holds_for_logs_that_have_its_epoch(
     )
 
 
-@pytest.mark.parametrize("target", ["keep:1KiB", "retention", "keep:1h", "offset:1100"])
+@pytest.mark.parametrize("target", ["keep:1KiB", "keep:1h", "offset:1100"])
 def test_what_a_log_lost_does_not_stay_where_a_number_of_bytes_was_to(
     room: Room, target: str
 ) -> None:
