@@ -16,6 +16,8 @@ _KILLED = "test_a_worker_killed_between_intent_and_journal_is_followed_by_one_th
 BESIDE: dict[str, tuple[str, ...]] = {
     "another variant of the same test": (
         # While the cleaner swaps segments a fetch may end in MESSAGE_SIZE_TOO_LARGE, as told.
+        "tests/unit/test_forked_workers.py::"
+        "test_it_leads_a_session_stands_where_we_do_and_takes_its_run",
         "tests/brokers/test_records.py::test_what_compaction_took_leaves_holes_and_no_error",
         "tests/brokers/test_move_waived.py::"
         "test_a_living_group_is_refused_at_planning_and_at_the_move[classic]",

@@ -71,6 +71,11 @@ def one_by_one(steps: Sequence[tuple[Commits, Logs]], topic: str) -> int | None:
         records = sum(_passed(steps, group, place) for group in GROUPS)
         rows = [logs[place] for _, logs in steps if place in logs]
         told = [size for start, size in rows if size is not None and start is not None]
+        # Of its first look alone nobody knows what lies dead below the log start.
+        sure = any(
+            start == 0 or n for n, (start, size) in enumerate(rows) if None not in (start, size)
+        )
+        told = told if sure else []
         if place[0] == topic and records:
             known = known and bool(told)
             total += records * min(told, default=0.0)

@@ -38,6 +38,6 @@ def test_a_receipt_that_nobody_follows_any_more_does_not_say_that_it_will_be_fin
     assert "final when the brokers have settled" in run_view.receipt_html(body)
     assert "so far; not final: watching ended" in run_view.receipt_html(body, over=True)
     final = run_view.receipt_html(replace(body, final=True), over=True)
-    assert "✔ Receipt</h2>" in final
+    assert "Receipt</abbr></h2>" in final
     assert "not final: watching ended" in cli_receipt(body, over=True)
     assert "(so far)" in cli_receipt(body)
