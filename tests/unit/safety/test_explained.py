@@ -55,7 +55,11 @@ def sample(step: int, commits: Commits, logs: Logs) -> Sample:
                 "start": pa.array([start for start, _ in logs.values()], pa.int64()),
                 "end": pa.array([(start or 0) + HELD for start, _ in logs.values()], pa.int64()),
                 "size_bytes": pa.array(
-                    [size and size * HELD for _, size in logs.values()], pa.float64()
+                    [
+                        size * HELD if size and start is not None else None
+                        for start, size in logs.values()
+                    ],
+                    pa.float64(),
                 ),
                 "segment_bytes": pa.array([0] * len(logs), pa.int64()),
             }
