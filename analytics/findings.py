@@ -87,7 +87,8 @@ def compute(
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
     listed = {*read["groups"]["group_id"].to_pylist()}
     gone = deleted(cluster, seen_at(snapshot), listed, snapshot.id)
-    who = _who_reads(work, read, done.sums, applications, readers, gone=gone)
+    by_name = settings.purge.by_name(listed)
+    who = _who_reads(work, read, done.sums, applications, readers, gone=gone, by_name=by_name)
     judged = Judged(
         who,
         done.sums["by_offset"],
@@ -139,6 +140,7 @@ def _who_reads(
     readers: Met,
     *,
     gone: Collection[str],
+    by_name: Collection[str],
 ) -> Readers:
     return groups.who_reads(
         read["groups"],
@@ -151,6 +153,7 @@ def _who_reads(
         complete=not work.snapshot.details.get("groups_incomplete"),
         now=seen_at(work.snapshot),
         deleted=gone,
+        by_name=by_name,
     )
 
 

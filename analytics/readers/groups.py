@@ -34,6 +34,7 @@ def who_reads(
     complete: bool,
     now: datetime,
     deleted: Collection[str],
+    by_name: Collection[str],
 ) -> Readers:
     """Who may read which topic, by the snapshot's `groups` and their offsets.
 
@@ -41,7 +42,7 @@ def who_reads(
     applications, `held` (topic, group_id) where offsets are held, `met` as `met_readers` has them;
     `unread` are groups of which some offset could not be read; `complete`: all were listed, and
     their offsets told; `now`: when the snapshot saw its own, as `held` has it; `deleted`: groups
-    that somebody deleted lately.
+    that somebody deleted lately; `by_name`: those that settings say subscribe to no pattern.
     """
     ids = (column(groups, name).to_pylist() for name in ("group_id", "members"))
     seen = held["offset_seen_at"]
@@ -58,6 +59,7 @@ def who_reads(
         met=met,
         unread=unread,
         deleted=deleted,
+        by_name=by_name,
         unplaced=without_offset(zip(*ids, strict=True), live["group_id"].to_pylist())
         if complete
         else (),

@@ -81,6 +81,7 @@ def readers(
     unplaced: Collection[str] = (),
     missed: Collection[tuple[str, str]] = (),
     deleted: Collection[str] = (),
+    by_name: Collection[str] = (),
 ) -> Readers:
     """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no, topic and is_new.
 
@@ -92,7 +93,8 @@ def readers(
     `met`: when groups were met on a topic, as `met_readers` has them. `unread`: groups of which
     some offset could not be read. `unplaced`: those of `without_offset`. `missed`: topics, each
     with a group that was down since it was made. `deleted`: groups that nobody lists any more,
-    sooner than Kafka drops one; who is listed after all is none.
+    sooner than Kafka drops one; who is listed after all is none. `by_name`: groups of which
+    somebody said that they subscribe to no pattern.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(is_share(groups)))
@@ -117,7 +119,7 @@ def readers(
         listed=_listed(groups, unread),
         streams=_streams(applications, pairs),
         applications=applications,
-        newcomers=_newcomers(plain, topics, members, missed),
+        newcomers=_newcomers(_without(plain, by_name), topics, members, missed),
         met=seen,
         had_members=_without(had_members, waived),
         deleted=pa.array(

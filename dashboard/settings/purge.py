@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -47,11 +49,20 @@ class PurgeSettings:
     requests_in_flight: int = 2
     most_partitions: int = 10_000
     pattern_refresh: timedelta = field(default=timedelta(minutes=5), metadata=MAY_BE_ZERO)
+    subscribe_by_name: tuple[str, ...] = ()
     most_history_age: timedelta = timedelta(days=1)
     stop_at_error_share: float = 0.5
     stop_at_least_answered: int = 20
     stop_on_isr_loss: bool = True
     liftable_guards: tuple[str, ...] = LIFTABLE_GUARDS
+
+    def by_name(self, groups: Iterable[str]) -> frozenset[str]:
+        """Those of these groups of which somebody said that they subscribe to no pattern."""
+        return frozenset(
+            group
+            for group in groups
+            if any(fnmatch.fnmatchcase(group, glob) for glob in self.subscribe_by_name)
+        )
 
 
 def purge_settings(table: Any, where: str) -> PurgeSettings:
@@ -59,7 +70,10 @@ def purge_settings(table: Any, where: str) -> PurgeSettings:
     own = section(table, "purge", PurgeSettings, where)
     place = own.where
     guards = _guards(own.get("liftable_guards", list(LIFTABLE_GUARDS)), place)
-    found = PurgeSettings(**own.values(PurgeSettings), liftable_guards=guards)
+    by_name = own.texts("subscribe_by_name", '["GROUP-*"]') if "subscribe_by_name" in own else ()
+    found = PurgeSettings(
+        **own.values(PurgeSettings), liftable_guards=guards, subscribe_by_name=by_name
+    )
     if found.request_timeout > LONGEST_REQUEST:
         raise SettingsError(
             f"{place}: 'request_timeout' is longer than a request can say",

@@ -23,7 +23,7 @@ from dashboard.purge.plan.drafts import PlanRequest, draft_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_target
-from dashboard.settings.settings import LIFTABLE_GUARDS, PurgeSettings, Settings
+from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import large_cluster
 from tests.bench.large_cluster import LargeCluster
@@ -77,7 +77,7 @@ def _run_of(made: LargeCluster, folder: Path) -> dict[str, float]:
     rows = _timed(found, "read rows", lambda: journal.partitions(run_id))
     live = cast(Cluster, made)
     checked = _timed(found, "recheck", lambda: recheck(
-        live, plan, rows, utc_now(), Standards({}, LIFTABLE_GUARDS, 10**9)
+        live, plan, rows, utc_now(), Standards({}, PurgeSettings(most_partitions=10**9))
     ))  # fmt: skip
     assert len(checked.allowed) == len(made.keys)
     _timed(found, "intent", lambda: journal.record(run_id, "intent", rows, utc_now()))

@@ -223,7 +223,7 @@ class Scenario:
         return build(
             found, resolved, target=typed, declarations=self.standards.declarations, estimates={},
             overrides=overrides, waivers=waivers, analysis_id=None,
-            most_partitions=self.standards.most_partitions, created_by="ann", now=now,
+            most_partitions=self.standards.purge.most_partitions, created_by="ann", now=now,
             expires_after=timedelta(hours=1),
         )  # fmt: skip
 

@@ -100,6 +100,7 @@ def who_reads(
     *,
     streams: Collection[str],
     held: pa.Table,
+    by_name: Collection[str] = (),
 ) -> Readers:
     """Who may read which topic of a snapshot; `held` are its offsets, before they are split."""
     sums = met.held(*holds.split(held, topics))
@@ -111,5 +112,5 @@ def who_reads(
     return groups.who_reads(
         listed, topics, offsets=offsets, streams=streams, held=sums, met=readers, unread=unread,
         complete=not snapshot.details.get("groups_incomplete"), now=now,
-        deleted=deleted(cluster, now, there, snapshot.id),
+        deleted=deleted(cluster, now, there, snapshot.id), by_name=by_name,
     )  # fmt: skip

@@ -57,6 +57,7 @@ def _down(
         return {}
     listed = store.read("snapshots", newest, "groups", ["group_id", "type"]).to_pylist()
     groups = {row["group_id"] for row in listed if row["type"] not in (*WORKERS, "share")}
+    groups -= settings.purge.by_name(groups)
     ids = ids_of(store, newest, topics)
     found = missed(store, now, settings.purge.pattern_refresh, ids, groups)
     held = memory.remembered(store, {topic for topic, _ in found}) if found else ()

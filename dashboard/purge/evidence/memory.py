@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +25,7 @@ from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarget
 from dashboard.safety.guard_texts import elsewhere
-from dashboard.settings.settings import Settings, TopicDeclaration, on_page
+from dashboard.settings.settings import PurgeSettings, Settings, TopicDeclaration, on_page
 from dashboard.settings.topics import declared
 from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
@@ -287,18 +287,20 @@ def _ends_of(
 
 
 def with_new_topics(
-    store: ClusterStore, facts: PlanFacts, now: datetime, refresh: timedelta
+    store: ClusterStore, facts: PlanFacts, now: datetime, purge: PurgeSettings
 ) -> PlanFacts:
     """`facts` with the topics that are new to who subscribes by a pattern, by kept snapshots: to
-    every group, or to those that were down since.
+    every group, or to those that were down since; but for groups that settings say do not.
     """
     from dashboard.history.log_ends import missed, new_topics
 
     ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
+    refresh, by_name = purge.pattern_refresh, purge.by_name(facts.groups)
     new = new_topics(store, now, refresh, ids, unknown=True)
     older = {name: topic_id for name, topic_id in ids.items() if name not in new}
-    down = _unpruned(store, lambda: missed(store, now, refresh, older, facts.groups.keys()))
-    return replace(facts, new_topics=new, missed=down)
+    groups = facts.groups.keys() - by_name
+    down = _unpruned(store, lambda: missed(store, now, refresh, older, groups))
+    return replace(facts, new_topics=new, missed=down, by_name=by_name)
 
 
 def history(store: ClusterStore, facts: PlanFacts) -> History:

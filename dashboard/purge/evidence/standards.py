@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from dashboard.core.errors import StoreError
 from dashboard.purge.evidence import memory, memory_age
@@ -23,26 +23,22 @@ from dashboard.store.snapshots import ClusterStore
 
 @dataclass(frozen=True)
 class Standards:
-    """Declarations by topic, the guards that may be lifted, the limit of one run, and the store.
+    """Declarations by topic, what settings say of purges, and what the store tells.
 
-    `readings`: what brokers' metrics tell of unseen readers; `pattern_refresh`: how long a topic
-    may be unknown to consumers that subscribe by a pattern; `remembered`: the last known offsets
-    of groups, also of those that came and went since the plan; `streams`: those that were Kafka
-    Streams applications; `met`: when groups were met on a topic, as `met_readers` has it; `rested`:
-    runs whose history the store must have; `most_history_age`: how old that memory may be.
+    `purge`: the section's settings, as they are now; `readings`: what brokers' metrics tell of
+    unseen readers; `remembered`: the last known offsets of groups, also of those that came and went
+    since the plan; `streams`: those that were Kafka Streams applications; `met`: when groups were
+    met on a topic, as `met_readers` has it; `rested`: runs whose history the store must have.
     """
 
     declarations: Mapping[str, TopicDeclaration]
-    liftable: Collection[str]
-    most_partitions: int
+    purge: PurgeSettings
     store: ClusterStore | None = None
     readings: Mapping[str, TopicReading] = field(default_factory=dict)
-    pattern_refresh: timedelta = timedelta(0)
     remembered: Sequence[RememberedOffset] = ()
     streams: frozenset[str] = frozenset()
     met: Mapping[tuple[str, str], int] = field(default_factory=dict)
     rested: Sequence[RestedOn] = ()
-    most_history_age: timedelta = PurgeSettings().most_history_age
 
     def applied(self, facts: PlanFacts, now: datetime) -> PlanFacts:
         """Live facts with what the store adds to them."""
@@ -50,8 +46,8 @@ class Standards:
         if self.store is None:
             return facts
         facts = memory.with_holes(self.store, facts, self.rested)
-        facts = memory_age.with_age(self.store, facts, self.most_history_age)
-        return memory.with_new_topics(self.store, facts, now, self.pattern_refresh)
+        facts = memory_age.with_age(self.store, facts, self.purge.most_history_age)
+        return memory.with_new_topics(self.store, facts, now, self.purge)
 
     def history(self, facts: PlanFacts) -> History:
         """What kept snapshots tell; nothing without a store."""
@@ -64,15 +60,12 @@ def standards(
     """The standards for a plan over `topics`. Raises SettingsError, StoreError."""
     return Standards(
         declarations=memory.declarations(settings, store, topics),
-        liftable=settings.purge.liftable_guards,
-        most_partitions=settings.purge.most_partitions,
+        purge=settings.purge,
         store=store,
         readings=readings(store, topics, now),
-        pattern_refresh=settings.purge.pattern_refresh,
         remembered=memory.remembered(store, topics),
         streams=memory.streams(store),
         met=memory.met(store, topics),
-        most_history_age=settings.purge.most_history_age,
     )
 
 

@@ -116,7 +116,7 @@ def recheck(
         targets,
         waived=plan.waived_groups,
         declarations=standards.declarations,
-        most_partitions=standards.most_partitions,
+        most_partitions=standards.purge.most_partitions,
         planned_partitions=len(plan.partitions),
     )
     history, offsets = standards.history(facts), {k: planned[k].target_offset or 0 for k in targets}
@@ -356,7 +356,7 @@ def _blocking(judged: _Judged, plan: Plan, standards: Standards) -> tuple[tuple[
     """The guards that stand now, those that do not pass by themselves first; in words, that the
     first was lifted, but on other partitions.
     """
-    liftable = [o for o in plan.overrides if o.name in standards.liftable]
+    liftable = [o for o in plan.overrides if o.name in standards.purge.liftable_guards]
     found = [f for f in judged.found if not (judged.was_sent and f.guard.name in _MOMENT)]
     blocking = still_blocking(found, liftable, judged.planned.lifted)
     if not blocking:

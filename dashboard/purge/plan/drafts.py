@@ -177,7 +177,7 @@ def read_live(
     )
     facts = memory.with_holes(store, facts, rested(settings, store))
     facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
-    facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)
+    facts = memory.with_new_topics(store, facts, now, settings.purge)
     asked = in_force(request.waive, facts)
     waivers = [each.waiver(request.by, now, move=request.move_waived) for each in asked]
     waived = {w.group_id for w in waivers}

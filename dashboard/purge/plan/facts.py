@@ -131,6 +131,7 @@ class PlanFacts:
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     missed: frozenset[tuple[str, str]] = frozenset()  # topic, and a group that was down since
+    by_name: frozenset[str] = frozenset()  # groups that settings say subscribe to no pattern
     deleted: frozenset[str] = frozenset()  # groups that somebody deleted lately (`history.deleted`)
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
     # When kept snapshots met groups on a topic, as `met_readers` has them.

@@ -52,7 +52,7 @@ def stand(
         _groups(facts.groups.values()), _offsets(facts, number), topics, waived,
         streams=facts.streams, commits=commits, met=facts.met,
         unread=facts.unread_groups, unplaced=facts.unplaced, missed=facts.missed,
-        deleted=facts.deleted,
+        deleted=facts.deleted, by_name=facts.by_name,
     )  # fmt: skip
     return standing(partitions, commits, topics, who, waived)
 

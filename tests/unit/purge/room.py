@@ -18,7 +18,7 @@ from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.resolve import resolve
 from dashboard.purge.plan.targets import parse_target
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
-from dashboard.settings.settings import LIFTABLE_GUARDS
+from dashboard.settings.settings import PurgeSettings
 from tests.unit.purge.facts_of import NOW, TOPIC, declared
 from tests.unit.purge.fake_cluster import FakeCluster
 
@@ -52,7 +52,7 @@ class Room:
         self.remembered: tuple[RememberedOffset, ...] = ()
         self.streams: frozenset[str] = frozenset()  # as plans know them
         self.estimates: dict[TopicPartition, Estimate] = {}
-        self.standards = Standards({TOPIC: declared()}, LIFTABLE_GUARDS, most_partitions=100)
+        self.standards = Standards({TOPIC: declared()}, PurgeSettings(most_partitions=100))
 
     def plan(
         self,

@@ -20,6 +20,7 @@ from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.support.collected import NOTHING_HIDDEN
@@ -30,11 +31,12 @@ from tests.unit.purge.test_memory_age import SETTINGS
 OLD = "elsewhere"
 
 
-def live(members: int = 0) -> FakeCluster:
+def live(members: int = 0, patterns: tuple[str, ...] = ()) -> FakeCluster:
     """Group `etl` has committed on another topic alone; `reader` has read 60 of this one."""
     made = FakeCluster(1)
     made.offsets_of = {"reader": {0: 60}}
-    etl = Group("etl", "classic", "Stable" if members else "Empty", members, subscribed=(OLD,))
+    kind, state = "consumer" if patterns else "classic", "Stable" if members else "Empty"
+    etl = Group("etl", kind, state, members, subscribed=(OLD,), patterns=patterns)
     made.others = ((etl,), (GroupOffset("etl", OLD, 0, 5),))
     return made
 
@@ -243,3 +245,40 @@ def test_where_nobody_subscribes_by_a_pattern_nobody_holds_it(store: ClusterStor
     request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
     plan = read_live(live(), none, store, request, now=NOW).plan([])
     assert plan.partitions[0].guards == ()
+
+
+def told_by_name(*globs: str) -> Settings:
+    return replace(SETTINGS, purge=replace(SETTINGS.purge, subscribe_by_name=globs))
+
+
+def test_whoever_subscribes_to_no_pattern_holds_nothing_that_is_new(store: ClusterStore) -> None:
+    """Flink's sources and what else reads by `assign()` commit without members for ever."""
+    down_for_half_an_hour(store)
+    request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
+    by_name = told_by_name("other", "et*")
+    plan = read_live(live(), by_name, store, request, now=NOW).plan([])
+    assert plan.partitions[0].guards == ()
+    assert TOPIC not in doubts(by_name, store, [TOPIC], NOW)
+    rows = [PartitionRow(TOPIC, 0, 60, "pending")]
+    found = recheck(live(), plan, rows, NOW, standards(by_name, store, [TOPIC], NOW))
+    assert not found.refused
+    found = recheck(live(), plan, rows, NOW, standards(told_by_name("ETL"), store, [TOPIC], NOW))
+    assert [why.name for why in found.refused.values()] == ["no-committed-offset"]
+
+
+def test_nor_one_that_is_younger_than_any_metadata(store: ClusterStore) -> None:
+    snapshot(store, 60, 1, there=False)
+    assert held(live(members=1), store) == ["etl"]
+    request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
+    plan = read_live(live(members=1), told_by_name("etl"), store, request, now=NOW).plan([])
+    assert "no-committed-offset" not in [guard.name for guard in plan.partitions[0].guards]
+
+
+def test_a_pattern_that_a_coordinator_tells_counts_against_what_was_said(
+    store: ClusterStore,
+) -> None:
+    down_for_half_an_hour(store)
+    request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
+    by_pattern = live(members=1, patterns=("ord.*",))
+    plan = read_live(by_pattern, told_by_name("etl"), store, request, now=NOW).plan([])
+    assert "no-committed-offset" in [guard.name for guard in plan.partitions[0].guards]

@@ -30,7 +30,7 @@ from dashboard.purge.plan.lifting import Lifted, Override, Waiver
 from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.preview import GroupPartitions, preview
 from dashboard.purge.plan.resolve import ResolvedTarget
-from dashboard.settings.settings import LIFTABLE_GUARDS
+from dashboard.settings.settings import PurgeSettings
 from tests.unit.purge.facts_of import NOW, declared
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Room
@@ -112,7 +112,7 @@ def waiving(live: TwoTopics, group: str) -> Plan:
 
 
 DECLARED = {key.topic: replace(declared(), glob=key.topic) for key in (A, B)}
-STANDARDS = Standards(DECLARED, LIFTABLE_GUARDS, most_partitions=100)
+STANDARDS = Standards(DECLARED, PurgeSettings(most_partitions=100))
 
 
 def looked(live: TwoTopics, plan: Plan) -> Rechecked:

@@ -36,7 +36,7 @@ from dashboard.purge.plan.resolve import ResolvedTarget, resolve
 from dashboard.purge.plan.targets import parse_target
 from dashboard.safety.guards import findings as judged
 from dashboard.safety.standing import Standing, standing
-from dashboard.settings.settings import LIFTABLE_GUARDS, TopicDeclaration
+from dashboard.settings.settings import LIFTABLE_GUARDS, PurgeSettings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, conform
 from dashboard.views.what_if import waive
@@ -92,13 +92,13 @@ class Analysis:
         named = topics.with_settings(
             topics.describe(read["topics"], (declared, ())), read["configs"]
         )
-        named = topics.with_new(named, store, snapshot, REFRESH)
+        named = topics.with_new(named, store, snapshot, PURGE.pattern_refresh)
         offsets = holds.fold(store, snapshot, named, None, kept_for=timedelta(days=90))
         self.held, _ = holds.split(offsets, named)
         of = partitions.of_topics(read["partitions"], named)
         commits = groups.commits(offsets, named, snapshot)
         applications = topics.streams_remembered(store, snapshot, None, (), offsets)
-        who = who_reads(store, snapshot, named, streams=applications, held=offsets)
+        who = who_reads(store, snapshot, named, streams=applications, held=offsets, by_name=("c",))
         self.groups: Standing = standing(of, commits, named, who)
         found = partitions.partitions(
             of, read["replicas"], topics=named, groups=self.groups,
@@ -132,7 +132,8 @@ class Analysis:
         return conform(spec, table)
 
 
-REFRESH = timedelta(minutes=5)
+# Of group c somebody said that it subscribes to no pattern.
+PURGE = PurgeSettings(most_partitions=100, subscribe_by_name=("c",))
 _BYTES = ("bytes_low", "bytes_likely", "bytes_high", "bytes_at_once", "bytes_at_once_low",
           "bytes_at_once_high")  # fmt: skip
 
@@ -146,7 +147,7 @@ def planned(
     )  # fmt: skip
     facts = replace(facts, streams=memory.streams(store), met=memory.met(store, [TOPIC]))
     facts = memory.with_holes(store, facts)
-    facts = memory.with_new_topics(store, facts, NOW, REFRESH)
+    facts = memory.with_new_topics(store, facts, NOW, PURGE)
     resolved = resolve(
         case.now, facts, parse_target(to), chosen_groups=(), waived=waived,
         declarations=case.declarations, now=NOW, history=memory.history(store, facts),
@@ -251,9 +252,8 @@ def _sent_as_planned(
 ) -> None:
     """What a plan frees is sent, and nothing else; what it lifted is lifted there alone."""
     standards = Standards(
-        case.declarations, LIFTABLE_GUARDS, 100, store, pattern_refresh=REFRESH,
-        remembered=memory.remembered(store, [TOPIC]), streams=memory.streams(store),
-        met=memory.met(store, [TOPIC]),
+        case.declarations, PURGE, store, remembered=memory.remembered(store, [TOPIC]),
+        streams=memory.streams(store), met=memory.met(store, [TOPIC]),
     )  # fmt: skip
     for lifted in ((), LIFTABLE_GUARDS):
         plan = plan_of(case, facts, resolved, lifted)
