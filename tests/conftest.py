@@ -17,12 +17,14 @@ from hypothesis.internal.conjecture import providers
 from dashboard.demo.kafka import jars, server_properties
 from dashboard.settings import current, settings
 from tests import sharing, thorough
-from tests.support import class_data
+from tests.support import class_data, memory_disk
 from tests.support.examples import SHARE
 
 # A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
 # the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+memory_disk.use()
 
 # The objects of thousands of modules stay to the end: looking through them for garbage took up to
 # a tenth of all processor time.

@@ -15,6 +15,7 @@ import pytest
 from dashboard.core.errors import LowwaterError
 from dashboard.orphans.sweep.sweep_script import write_script
 from dashboard.orphans.sweep.sweep_site import Options
+from tests.support import memory_disk
 from tests.unit.inventory.disks import Disk
 from tests.unit.orphans.sweep_acts import put_back
 from tests.unit.orphans.sweep_host import STRAY, Host
@@ -199,10 +200,10 @@ def test_default_quarantines_of_all_log_dirs_count_for_the_share(host: Host) -> 
 
 
 def test_a_quarantine_on_another_mount(host: Host, tmp_path: Path) -> None:
-    shm = Path("/dev/shm")
-    if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev:
+    other = memory_disk.elsewhere(tmp_path)
+    if other is None:
         pytest.skip("there is no second file system on this machine")
-    place = shm / f"lowwater-test-{os.getpid()}"
+    place = other / f"lowwater-test-{os.getpid()}"
     for apply in (False, True):
         outcome = host.one(quarantine_dirs=(str(place),), apply=apply)
         assert outcome.code == "quarantine"

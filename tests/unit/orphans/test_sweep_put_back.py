@@ -17,23 +17,24 @@ from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.orphans.sweep.sweep_script import write_script
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdicts
+from tests.support import memory_disk
 from tests.unit.orphans.dying_sweep import killed
 from tests.unit.orphans.shell_host import hook, run
 from tests.unit.orphans.sweep_acts import put_back, whole
 from tests.unit.orphans.sweep_host import STRAY, Host
 
 Way = Callable[[Host, Verdicts], object]
-TMPFS = Path("/dev/shm")
 
 
-@pytest.fixture(params=["the default", "tmpfs"])
+@pytest.fixture(params=["the default", "another"])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
     """On both file systems of this machine: each sets the ctime of what is renamed."""
     folder = tmp_path
-    if request.param == "tmpfs":
-        if not TMPFS.is_dir() or TMPFS.stat().st_dev == tmp_path.stat().st_dev:
+    if request.param == "another":
+        other = memory_disk.elsewhere(tmp_path)
+        if other is None:
             pytest.skip("there is no second file system on this machine")
-        folder = TMPFS / f"lowwater-test-{os.getpid()}"
+        folder = other / f"lowwater-test-{os.getpid()}"
         folder.mkdir()
     made = Host(folder / "host")
     made.start_broker()

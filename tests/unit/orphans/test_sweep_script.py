@@ -17,6 +17,7 @@ import pytest
 from dashboard.core.errors import RefusedError
 from dashboard.orphans.sweep.sweep_script import write_script
 from dashboard.orphans.sweep.sweep_site import Options
+from tests.support import memory_disk
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 from tests.unit.orphans.shell_host import run, script
 from tests.unit.orphans.sweep_acts import put_back
@@ -245,9 +246,9 @@ def test_it_expires_with_what_the_cluster_said(host: Host) -> None:
 
 def test_a_quarantine_may_be_named_and_is_on_the_same_mount(host: Host) -> None:
     text = script(host).script
-    shm = Path("/dev/shm")
-    if shm.is_dir() and shm.stat().st_dev != host.log_dir.stat().st_dev:
-        done = run(host, text, "--apply", QUARANTINE=str(shm / f"lowwater-{os.getpid()}"))
+    other = memory_disk.elsewhere(host.log_dir)
+    if other is not None:
+        done = run(host, text, "--apply", QUARANTINE=str(other / f"lowwater-{os.getpid()}"))
         assert "not on the mount" in done.stdout
     for place in (host.log_dir / "q", host.stray / "q", host.folder):
         assert run(host, text, "--apply", QUARANTINE=str(place)).returncode == 3
