@@ -86,6 +86,7 @@ def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
         stop_at_error_share = 0
         stop_on_isr_loss = false
         liftable_guards = ["over-limit"]
+        subscribe_by_name = ["flink-*", "etl"]
         """,
     )
     settings = load(path, environ={})
@@ -110,6 +111,7 @@ def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
     purge = settings.purge
     assert (purge.stop_at_error_share, purge.stop_on_isr_loss) == (0.0, False)
     assert settings.purge.liftable_guards == ("over-limit",)
+    assert purge.by_name(["etl", "flink-a", "etl-2", "Flink-b"]) == {"etl", "flink-a"}
 
 
 @pytest.mark.parametrize(
@@ -159,6 +161,8 @@ def test_an_unknown_key_is_named_with_the_nearest(
         ("[purge]\nstop_on_isr_loss = 3", "stop_on_isr_loss"),
         ("[purge]\nliftable_guards = ['cluster-mismatch']", "cluster-mismatch"),
         ("[purge]\nliftable_guards = 'over-limit'", "liftable_guards"),
+        ("[purge]\nsubscribe_by_name = 'flink-*'", "subscribe_by_name"),
+        ("[purge]\nsubscribe_by_name = ['flink-*', ' ']", "subscribe_by_name"),
         ("broker_timeout = '31s'", "'broker_timeout' is 31s"),
         ("[purge]\nrequest_timeout = '5s'", "'request_timeout' of [purge], 5s"),
         ("snapshots = 5", "[snapshots]"),
