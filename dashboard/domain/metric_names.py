@@ -17,13 +17,14 @@ PURGATORY_SIZE = "kafka_server_delayedoperationpurgatory_purgatorysize"
 REQUEST_TIME = "kafka_network_requestmetrics_totaltimems"
 CONSUMER_LAG = "kafka_server_fetcherlagmetrics_consumerlag"
 TOPIC_METRICS = "kafka_server_brokertopicmetrics_"
+BYTES_IN = f"{TOPIC_METRICS}bytesin_total"
 BYTES_OUT = f"{TOPIC_METRICS}bytesout_total"
 
 # Counts since the broker's start, by what findings call them. BrokerTopicMetrics has each for all
 # topics together, and each but replication by topic; a request counts once for each partition in
 # it (ReplicaManager), a fetch also where a follower sent it. RequestMetrics counts DeleteRecords.
 COUNTERS: Mapping[str, str] = {
-    "bytes_in": f"{TOPIC_METRICS}bytesin_total",
+    "bytes_in": BYTES_IN,
     "bytes_out": BYTES_OUT,
     "messages_in": f"{TOPIC_METRICS}messagesin_total",
     "replication_bytes_in": f"{TOPIC_METRICS}replicationbytesin_total",

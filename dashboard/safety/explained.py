@@ -27,7 +27,8 @@ class Sample:
     """What one snapshot tells of the topics asked about.
 
     `bytes_out` maps a broker to topic -> its counter since its start; a broker that tells any bytes
-    out stands there even without a topic. `sums` maps it to its count over all topics beside the
+    out stands there even without a topic. `bytes_in`: the same of what was produced, where it is
+    told. `sums` maps it to its count over all topics beside the
     sum of its counters by topic, where it tells the former. `commits` has a row by group_id, topic
     and partition with `offset`; `leaders` one by topic and partition with `broker_id`, `start` and
     `end` (the log's offsets), `size_bytes` and `segment_bytes` (of a segment, at most), null where
@@ -40,6 +41,7 @@ class Sample:
     leaders: pa.Table
     hosts: Mapping[str, frozenset[int]]
     sums: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    bytes_in: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
 
 def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
@@ -58,6 +60,7 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
     hosts, silent = _hosts(samples), _silent(samples)
     partitions = Counter(samples[-1].leaders["topic"].to_pylist())
     explained: dict[tuple[int, ...], dict[str, int | None]] = {}
+    read: dict[tuple[int, ...], dict[str, Passed]] = {}
     found = []
     for topic in topics:
         of_topic = hosts.get(topic, frozenset())
@@ -68,15 +71,17 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
             span = [samples[n] for n in numbers]
             if numbers not in explained:
                 explained[numbers] = _explained(span)
+                read[numbers] = passed(span)
             reading = TopicReading(
                 topic,
-                round(sum(_sent(span, broker, topic) for broker in brokers)),
+                round(sum(_counted([s.bytes_out for s in span], b, topic) for b in brokers)),
                 explained[numbers].get(topic, 0),
                 _span_ms(span),
                 partitions[topic] or 1,
                 None,
             )
-            found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at))
+            left = _left(span, brokers, topic, read[numbers].get(topic), reading)
+            found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at, left))
     return sorted(found, key=lambda m: (m.at, m.reading.suspected), reverse=True)
 
 
@@ -135,7 +140,11 @@ def _span_ms(span: list[Sample]) -> int:
 
 
 def _measure(
-    reading: TopicReading, brokers: frozenset[int], hosts: frozenset[int], at: datetime
+    reading: TopicReading,
+    brokers: frozenset[int],
+    hosts: frozenset[int],
+    at: datetime,
+    left_bytes: int | None,
 ) -> Measure:
     """The measure, with what kept it from being a whole one."""
     silent = ", ".join(str(b) for b in sorted(hosts - brokers))
@@ -145,14 +154,48 @@ def _measure(
         reading = replace(
             reading, why=f"broker {silent} has no two samples of its metrics within a day"
         )
-    return Measure(reading, not silent, at)
+    return Measure(reading, not silent, at, left_bytes)
 
 
-def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:
+def _counted(counts: Sequence[Mapping[int, Mapping[str, float]]], broker: int, topic: str) -> float:
     # A topic without a counter was not fetched since the broker's start: Kafka makes it then.
-    seen = [s.bytes_out[broker_id].get(topic, 0.0) for s in samples if broker_id in s.bytes_out]
+    seen = [each[broker].get(topic, 0.0) for each in counts if broker in each]
     told = np.array([count for count in seen if math.isfinite(count)])  # exporters may say NaN
     return float(increase(told[:-1], told[1:]).sum())
+
+
+def _left(
+    span: Sequence[Sample],
+    brokers: frozenset[int],
+    topic: str,
+    read: Passed | None,
+    reading: TopicReading,
+) -> int | None:
+    """What may have left beyond what groups surely read; None: nobody can tell.
+
+    What brokers without a counter of the topic count of no topic at all may be this one's.
+    """
+    made = [s.bytes_in for s in span]
+    told = any(topic in each.get(broker, ()) for each in made for broker in brokers)
+    written = sum(_counted(made, broker, topic) for broker in brokers) if told else math.nan
+    surely = 0.0 if read is None else read.surely(written)
+    if math.isnan(surely):
+        return None
+    gone = [b for b in brokers if any(topic not in s.bytes_out.get(b, {}) for s in span)]
+    gap = sum(_unaccounted(span, broker) for broker in gone)
+    return round(max(0.0, (reading.bytes_out or 0) + gap - surely))
+
+
+def _unaccounted(span: Sequence[Sample], broker: int) -> float:
+    """What left a broker in the span of which no counter by topic tells; 0 where it does not tell
+    its count over all topics.
+    """
+    sums = [s.sums[broker] for s in span if broker in s.sums]
+    out, by_topic = (np.array([each[at] for each in sums]) for at in (0, 1))
+    restarted = out[1:] < out[:-1]
+    left = increase(out[:-1], out[1:])
+    told = np.where(restarted, by_topic[1:], by_topic[1:] - by_topic[:-1])
+    return float(np.nansum(np.maximum(left - np.maximum(told, 0.0), 0.0)))
 
 
 def _explained(samples: Sequence[Sample]) -> dict[str, int | None]:
@@ -230,6 +273,77 @@ def _record_bytes(leaders: pa.Table, place: Ints, wanted: Ints) -> Floats:
     grown[next_one] = (size[next_one] - size[one]) / longer
     most, least = by_place(np.fmax, np.fmax(sure, grown)), by_place(np.fmin, size / held)
     return np.minimum(least, np.where(most > 0, most, np.where(least > 0, np.nan, least)))
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What groups committed past of the records that were written to a topic in a span.
+
+    `share` of all these records, summed over groups (2: two groups read all of them); `grown_bytes`
+    is what the leaders grew by, NaN where that does not tell what was written; `held_bytes` what
+    those records weigh by the size of what was held.
+    """
+
+    share: float
+    grown_bytes: float
+    held_bytes: float
+
+    def surely(self, written_bytes: float) -> float:
+        """Bytes that groups surely read, where so many were produced (NaN: nobody tells); NaN where
+        nobody can tell. The least of what is known: brokers may compress what was produced anew.
+        """
+        if self.share == 0:
+            return 0.0
+        written = np.fmin(written_bytes, self.grown_bytes)  # of a NaN and a number the number
+        read = written * self.share
+        return math.nan if math.isnan(read) else float(np.fmin(read, self.held_bytes))
+
+
+def passed(span: Sequence[Sample]) -> dict[str, Passed]:
+    """`Passed` of each topic from the first sample of a span to its last. NaN where a partition has
+    no leader in one of them, or a log went back: its share is unknown.
+
+    An offset that is seen for the first time says nothing of what its group read, nor does one that
+    moves over what was written before (a backlog, or a tool that set it to the end).
+    """
+    ends = [span[0], span[-1]]
+    leaders, commits = _numbered([s.leaders for s in ends]), _numbered([s.commits for s in ends])
+    names = pc.unique(pa.concat_arrays([column(t, "topic") for t in (leaders, commits)]))
+    place, at = _places(leaders, names), _places(commits, names)
+    every, row = np.unique(place, return_inverse=True)
+    topic = every >> _PARTITION_BITS
+
+    def of(name: str, sample: int) -> Floats:
+        values = np.full(len(every), np.nan)
+        chosen = leaders["sample"].to_numpy() == sample
+        values[row[chosen]] = pc.cast(leaders[name], pa.float64()).to_numpy()[chosen]
+        return values
+
+    begin, end = of("end", 0), of("end", 1)
+    written = np.where(end >= begin, end - begin, np.nan)
+    same = (of("broker_id", 0) == of("broker_id", 1)) & (of("start", 0) == of("start", 1))
+    grown = np.where(same, of("size_bytes", 1) - of("size_bytes", 0), np.nan)
+
+    group = column(commits, "group_id").dictionary_encode().indices.to_numpy()
+    sample, offset = (commits[name].to_numpy() for name in ("sample", "offset"))
+    order = np.lexsort((sample, at, group))
+    one, two = order[:-1], order[1:]
+    pair = (group[one] == group[two]) & (at[one] == at[two]) & np.isin(at[one], every)
+    one, two = one[pair], two[pair]
+    where = np.searchsorted(every, at[one])
+    far = np.fmin(offset[two], end[where]) - np.fmax(offset[one], begin[where])
+    by_place = np.bincount(where, np.maximum(far, 0.0), len(every)).astype(np.float64)
+    weight = np.where(by_place > 0, by_place * _record_bytes(leaders, place, every), 0.0)
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(topic, values, len(names)).astype(np.float64)
+
+    known = np.unique(topic)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(total(written) == 0, 0.0, total(by_place) / total(written))
+    columns = (share, total(grown), total(weight))
+    rows = zip(*(values[known].tolist() for values in columns), strict=True)
+    return {names[n].as_py(): Passed(*row) for n, row in zip(known.tolist(), rows, strict=True)}
 
 
 _PARTITION_BITS, _SAMPLE_BITS = 20, 12  # Kafka's own limits are far below

@@ -61,7 +61,7 @@ class TopicReading:
         """Bytes out above FACTOR x what is explained, and above one look at every partition."""
         if self.bytes_out is None or self.explained_bytes is None:
             return False
-        return self.bytes_out > FACTOR * self.explained_bytes + self._floor
+        return self.bytes_out > FACTOR * self.explained_bytes + self.floor
 
     @property
     def clears(self) -> bool:
@@ -69,7 +69,7 @@ class TopicReading:
         if self.bytes_out is None:
             return False
         if self.explained_bytes is None:
-            return self.bytes_out <= self._floor
+            return self.bytes_out <= self.floor
         return not self.suspected
 
     @property
@@ -78,19 +78,7 @@ class TopicReading:
         return max(0, (self.bytes_out or 0) - (self.explained_bytes or 0))
 
     @property
-    def nothing_left(self) -> bool:
-        """Nobody read: groups explain all but a look. Groups that read much are no cover then."""
-        return self.bytes_out is not None and self.unexplained_bytes <= self._floor
-
-    def ends(self, suspected: TopicReading) -> bool:
-        """Whether who was `suspected` reads no more: less than half of what was not explained then
-        is left, whatever groups read meanwhile.
-        """
-        left, then = (r.an_hour(r.unexplained_bytes) or 0 for r in (self, suspected))
-        return self.clears and (self.nothing_left or 2 * left < then)
-
-    @property
-    def _floor(self) -> int:
+    def floor(self) -> int:
         """A look a day."""
         days = max(1, round((self.window_ms or 0) / _DAY_MS))
         return LOOK_BYTES_PER_PARTITION * self.partitions * days
@@ -127,11 +115,29 @@ class Measure:
     """A reading of one span of kept snapshots that ended at `at`.
 
     `whole`: every broker that held a replica of the topic was counted, not some of them alone.
+    `left_bytes`: what may have left beyond what groups surely read of the records that were written
+    in the span; None: nobody can tell. What they explain (`reading`) is an estimate that is rather
+    too high: it raises no false alarm, and ends none that is true.
     """
 
     reading: TopicReading
     whole: bool
     at: datetime
+    left_bytes: int | None = None
+
+    @property
+    def nothing_left(self) -> bool:
+        """Nobody read: groups read all but a look. Groups that read much are no cover then."""
+        return self.left_bytes is not None and self.left_bytes <= self.reading.floor
+
+    def ends(self, suspicion: Measure) -> bool:
+        """Whether who was suspected reads no more: less than half of what was not explained then
+        is left, whatever groups read meanwhile.
+        """
+        then = suspicion.reading
+        left = self.reading.an_hour(self.left_bytes)
+        half = left is not None and 2 * left < (then.an_hour(then.unexplained_bytes) or 0)
+        return self.span_ms >= suspicion.span_ms and (self.nothing_left or half)
 
     @property
     def span_ms(self) -> int:
@@ -163,14 +169,11 @@ class Verdict:
             self._suspicion, self.settled = measure, True
         elif measure.whole and measure.reading.clears:
             self._clear.append(measure)
-            days = [m.reading for m in self._clear if m.span_ms >= _NEARLY_A_DAY_MS]
-            self.settled = len(days) > _DAYS_OF_COVER or any(r.nothing_left for r in days)
+            days = [m for m in self._clear if m.span_ms >= _NEARLY_A_DAY_MS]
+            self.settled = len(days) > _DAYS_OF_COVER or any(m.nothing_left for m in days)
 
     def _ended(self, suspicion: Measure) -> bool:
-        return any(
-            m.span_ms >= suspicion.span_ms and m.reading.ends(suspicion.reading)
-            for m in self._clear
-        )
+        return any(measure.ends(suspicion) for measure in self._clear)
 
     def reading(self, now: datetime) -> TopicReading:
         """The newest measure, or the suspicion that stands; `until` where that is not of now."""
@@ -181,12 +184,17 @@ class Verdict:
         counts = self._suspicion or self._newest
         if counts is self._newest and not old:
             return counts.reading
-        why = _AWAY if old else self._newest.reading.why or _SHORTER
+        why = _AWAY if old else self._newest.reading.why or self._since(counts)
         return replace(counts.reading, why=why, until=format_time(counts.at))
+
+    def _since(self, suspicion: Measure) -> str:
+        newest = self._newest
+        return _SHORTER if newest and newest.span_ms < suspicion.span_ms else _COVERED
 
 
 _AWAY = "no broker of it has sent metrics since"
 _SHORTER = "what was counted since is of a shorter time"
+_COVERED = "what groups surely read of it since is too little to tell"
 
 
 def suspicion(found: TopicReading) -> Guard | None:

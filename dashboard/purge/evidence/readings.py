@@ -14,12 +14,13 @@ from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import BYTES_OUT, labels
+from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, labels
 from dashboard.safety.explained import Sample, measures
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
 from dashboard.store.clocks import clock_was_right, times
@@ -141,14 +142,15 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
     replicas = _named(store, manifest, "replicas", names, *wanted)
     commits = _named(store, manifest, "group_offsets", names, "group_id", "committed_offset")
     commits = commits.filter(commits["committed_offset"].is_valid())
-    counted, sums = _counters(store, manifest, topics)
+    counts = _counters(store, manifest, topics)
     return Sample(
         manifest.taken_at,
-        counted,
+        counts.bytes_out,
         commits.rename_columns({"committed_offset": "offset"}),
         _leaders(replicas.filter(replicas["is_leader"]), _segments(store, manifest, topics)),
         _hosts(replicas),
-        sums,
+        counts.sums,
+        counts.bytes_in,
     )
 
 
@@ -199,11 +201,18 @@ def _files(
         yield store.read_files("snapshots", snapshot, table, some, columns)
 
 
-def _counters(
-    store: ClusterStore, snapshot: Manifest, topics: list[str]
-) -> tuple[dict[int, dict[str, float]], dict[int, tuple[float, float]]]:
+class _Counters(NamedTuple):
+    """Of a `Sample`."""
+
+    bytes_out: dict[int, dict[str, float]]
+    bytes_in: dict[int, dict[str, float]]
+    sums: dict[int, tuple[float, float]]
+
+
+def _counters(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> _Counters:
     """Each broker's counters of the topics; its count over all topics, beside the sum by topic."""
     found: dict[int, dict[str, float]] = {}
+    made: dict[int, dict[str, float]] = defaultdict(dict)
     every: dict[int, float] = {}
     by_topic: dict[int, float] = defaultdict(float)
     topic_of = {labels(topic=t): t for t in topics}
@@ -214,9 +223,11 @@ def _counters(
         # nothing.
         for broker_id in pc.unique(counts["broker_id"]).to_pylist():
             found.setdefault(broker_id, {})
-        chosen = counts.filter(pc.field("labels").isin(list(topic_of))).select(columns[1:])
-        for broker_id, label, value in zip(*chosen.to_pydict().values(), strict=True):
-            found[broker_id][topic_of[label]] = math.nan if value is None else value
+        chosen = rows.filter(pc.field("labels").isin(list(topic_of)))
+        for into, name in ((found, BYTES_OUT), (made, BYTES_IN)):
+            of = chosen.filter(pc.field("name") == name).select(columns[1:])
+            for broker_id, label, value in zip(*of.to_pydict().values(), strict=True):
+                into[broker_id][topic_of[label]] = math.nan if value is None else value
         whole = counts.filter(pc.field("labels") == labels())
         every.update(zip(whole["broker_id"].to_pylist(), _told(whole), strict=True))
         parts = counts.filter(pc.field("labels") != labels()).group_by("broker_id")
@@ -224,7 +235,7 @@ def _counters(
             *parts.aggregate([("value", "sum")]).to_pydict().values(), strict=True
         ):
             by_topic[broker_id] += told or 0.0
-    return found, {broker_id: (told, by_topic[broker_id]) for broker_id, told in every.items()}
+    return _Counters(found, made, {b: (told, by_topic[b]) for b, told in every.items()})
 
 
 def _told(counts: pa.Table) -> list[float]:

@@ -14,7 +14,7 @@ import pytest
 from analytics.earlier import OnDriver
 from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import BYTES_OUT, labels
+from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, labels
 from dashboard.purge.evidence.readings import topic_readings
 from dashboard.purge.plan.guards import findings
 from dashboard.purge.plan.plan import Plan, build
@@ -202,6 +202,7 @@ def write(
     *,
     hosts: tuple[int, int] = (1, 2),
     sums: Mapping[int, float] | None = None,
+    made: Mapping[int, float] | None = None,
     other: float | None = None,
     log: tuple[int, int, int] = (0, 100, 100_000),
     segment_bytes: int | None = None,
@@ -209,8 +210,9 @@ def write(
 ) -> None:
     """A snapshot of one topic of 100 records on two brokers, as `collect` writes it.
 
-    `sums`: what brokers count over all topics, where they tell it; `other`: what broker 1 counts of
-    another topic; `log`: where it starts and ends, and the bytes of its segments.
+    `committed` below 0: the group's offset could not be read; `sums`: what brokers count over all
+    topics, where they tell it; `made`: what was produced to the topic; `other`: what broker 1
+    counts of another topic; `log`: where it starts and ends, and the bytes of its segments.
     """
     tables: dict[str, dict[str, list[Any]]] = {
         "topics": {"topic_no": [0, 1], "topic": ["other", TOPIC]},
@@ -221,7 +223,7 @@ def write(
         },
         "group_offsets": {
             "group_id": ["g", "g"], "topic_no": [0, 1], "partition": [0, 0],
-            "committed_offset": [7, committed],
+            "committed_offset": [7, committed if committed >= 0 else None],
         },
     }  # fmt: skip
     if segment_bytes is not None:
@@ -229,14 +231,14 @@ def write(
             "scope": ["topic"], "name": [TOPIC], "key": ["segment.bytes"],
             "value": [str(segment_bytes)],
         }  # fmt: skip
-    rows = [(b, labels(topic=TOPIC), value) for b, value in counters.items()]
-    rows += [(b, labels(), value) for b, value in (sums or {}).items()]
-    rows += [(1, labels(topic="other"), other)] if other is not None else []
+    rows = [(b, name, labels(topic=TOPIC), value) for b, value in counters.items()]
+    rows += [(b, name, labels(), value) for b, value in (sums or {}).items()]
+    rows += [(1, name, labels(topic="other"), other)] if other is not None else []
+    rows += [(b, BYTES_IN, labels(topic=TOPIC), value) for b, value in (made or {}).items()]
     if rows:
-        brokers, labelled, values = (list(column) for column in zip(*rows, strict=True))
-        tables["broker_metrics"] = {
-            "broker_id": brokers, "name": [name] * len(rows), "labels": labelled, "value": values,
-        }  # fmt: skip
+        columns = ("broker_id", "name", "labels", "value")
+        values = (list(column) for column in zip(*rows, strict=True))
+        tables["broker_metrics"] = dict(zip(columns, values, strict=True))
     writer = store.begin("snapshots", at)
     for table, columns in tables.items():
         writer.write(table, to_arrow(table, table_of(table, **columns), writer.id, at))
@@ -353,13 +355,89 @@ def test_a_topic_without_a_counter_was_not_fetched_where_the_others_add_up(
 def test_a_group_that_catches_up_on_a_backlog_is_no_cover_for_who_was_suspected(
     store: ClusterStore, left: float, suspected: bool
 ) -> None:
-    """Somebody reads 4 MiB an hour; on the third day the weekly job commits 120 MiB of its own."""
-    for hour in range(0, 73, 3):
-        own = min(max(hour - 48, 0), 3) * 40
-        read = 4.0 * min(hour, 48) + left * max(hour - 48, 0)
-        write(store, NOW + timedelta(hours=hour - 72), {1: (read + own) * MIB, 2: 0.0}, own * 1049)
-    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
-    assert (found.suspected, bool(guard_of(store))) == (suspected, suspected)
+    """4 MiB an hour are written, and somebody reads them; on the third day a job reads them all,
+    and then goes on beside who is `left`.
+    """
+    for hour in range(0, 100, 3):
+        at, end = NOW + timedelta(hours=hour - 72), hour * 4194
+        own = 4.0 * hour if hour > 48 else 0.0
+        read = 4.0 * min(hour, 48) + left * max(hour - 48, 0) + own
+        committed = end if hour > 48 else 0
+        log = (0, end, end * 1000)
+        write(store, at, {1: read * MIB, 2: 0.0}, committed, log=log)
+        if hour == 72:
+            assert "too little to tell" in guard_of(store, at), "it covers whatever is left"
+    assert bool(guard_of(store, at)) == suspected
+
+
+HOUR_BYTES = 40 * MIB  # what is written in an hour, in records of 1000 bytes
+
+
+def an_hour(
+    store: ClusterStore,
+    hour: int,
+    committed: int | None,
+    *,
+    others: float = 5.0,
+    made: bool = True,
+    **told: Any,
+) -> None:
+    """Snapshot of an `hour`: group g reads all that is written, and somebody `others` times that;
+    a week is kept, as retention has it.
+    """
+    end = HOUR_BYTES // 1000 * (200 + hour)
+    start = HOUR_BYTES // 1000 * (32 + hour)
+    out = {1: HOUR_BYTES * hour * (1 + others), 2: 0.0}
+    write(
+        store, NOW + timedelta(hours=hour - 72), told.pop("counters", out),
+        end if committed is None else committed, log=(start, end, (end - start) * 1000),
+        made={1: float(HOUR_BYTES) * hour, 2: 0.0} if made else None, **told,
+    )  # fmt: skip
+
+
+BEYOND = HOUR_BYTES // 1000 * 40  # of offsets at the start of what is kept
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["bytes in told", "not told"])
+def test_an_offset_that_is_seen_for_the_first_time_ends_no_suspicion(
+    store: ClusterStore, made: bool
+) -> None:
+    """Where a group's offset could not be read once, the next one is the first of a day: nothing
+    tells that it has read the log up to there. Nor where it begins at the end (`latest`).
+    """
+    for hour in range(0, 81, 4):
+        lost = -1 if hour == 40 else None
+        an_hour(store, hour, lost, made=made)
+        if hour in (40, 44, 64, 68, 80):  # the lost one is the first of its day at hour 64
+            assert guard_of(store, NOW + timedelta(hours=hour - 72)), hour
+
+
+def test_nor_does_one_that_a_tool_sets_to_the_end(store: ClusterStore) -> None:
+    for hour in range(0, 81, 4):
+        an_hour(store, hour, BEYOND if hour < 60 else None)
+        if hour in (56, 60, 64, 80):
+            assert guard_of(store, NOW + timedelta(hours=hour - 72)), hour
+
+
+def test_a_group_that_reads_all_ends_it_as_soon_as_nobody_reads_beside_it(
+    store: ClusterStore,
+) -> None:
+    """Also where retention shortens the log meanwhile, and where its old records were larger."""
+    for hour in range(0, 97, 4):
+        both = {1: HOUR_BYTES * (6.0 * min(hour, 48) + max(hour - 48, 0)), 2: 0.0}
+        an_hour(store, hour, None, counters=both)
+    assert guard_of(store, NOW + timedelta(hours=24)) == ""
+
+
+def test_a_series_that_an_exporter_drops_ends_no_suspicion(store: ClusterStore) -> None:
+    """The topic is less than a tenth of what leaves its broker: the others nearly add up."""
+    for hour in range(0, 60, 3):
+        at, of_topic = NOW + timedelta(hours=hour - 60), 50.0 * MIB * hour
+        rest = 700.0 * MIB * hour
+        sums = {1: of_topic + rest, 2: 0.0}
+        counters = {1: of_topic, 2: 0.0} if hour < 27 else {}
+        write(store, at, counters, 10, sums=sums, other=rest)
+    assert guard_of(store)
 
 
 @pytest.mark.parametrize("segment_bytes", [None, 4 * MIB])
