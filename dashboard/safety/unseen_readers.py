@@ -132,12 +132,14 @@ class Measure:
 
     def ends(self, suspicion: Measure) -> bool:
         """Whether who was suspected reads no more: less than half of what was not explained then
-        is left, whatever groups read meanwhile.
+        is left, and no more than what groups surely read: records may have become smaller.
         """
-        then = suspicion.reading
-        left = self.reading.an_hour(self.left_bytes)
-        half = left is not None and 2 * left < (then.an_hour(then.unexplained_bytes) or 0)
-        return self.span_ms >= suspicion.span_ms and (self.nothing_left or half)
+        if self.left_bytes is None or self.span_ms < suspicion.span_ms:
+            return False
+        left, then = self.reading.an_hour(self.left_bytes) or 0, suspicion.reading
+        less = 2 * left < (then.an_hour(then.unexplained_bytes) or 0)
+        within = FACTOR * self.left_bytes <= (self.reading.bytes_out or 0) + self.reading.floor
+        return self.nothing_left or (less and within)
 
     @property
     def span_ms(self) -> int:

@@ -429,6 +429,21 @@ def test_a_group_that_reads_all_ends_it_as_soon_as_nobody_reads_beside_it(
     assert guard_of(store, NOW + timedelta(hours=24)) == ""
 
 
+def test_nor_do_records_that_are_smaller_by_now(store: ClusterStore) -> None:
+    """A producer begins to compress: who reads all four times beside the group reads on, in a tenth
+    of the bytes, of which the average of what is held explains too much.
+    """
+    written, end = 0, 0
+    for hour in range(0, 61, 3):
+        log = (0, end + 1, max(written, 1))
+        sent = {1: 5.0 * written, 2: 0.0}
+        write(store, NOW + timedelta(hours=hour - 60), sent, end, log=log)
+        end += 30_000
+        written += 30_000 * (10_000 if hour < 33 else 1000)
+    assert topic_readings(store, [TOPIC], NOW - timedelta(hours=30))[TOPIC].suspected
+    assert guard_of(store)
+
+
 def test_a_series_that_an_exporter_drops_ends_no_suspicion(store: ClusterStore) -> None:
     """The topic is less than a tenth of what leaves its broker: the others nearly add up."""
     for hour in range(0, 60, 3):
