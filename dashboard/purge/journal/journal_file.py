@@ -7,7 +7,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from dashboard.purge.journal.journal_rows import Entry
 _MARK = """INSERT OR IGNORE INTO switches SELECT 'head_kept', 1, '', ''
   WHERE NOT EXISTS (SELECT 1 FROM switches WHERE name='archive')"""
 _MARKED = "SELECT 1 FROM switches WHERE name='head_kept'"
+_WAL_BYTES = 4 << 20  # as SQLite itself does: 1000 pages
 
 
 class JournalFile:
@@ -53,6 +54,8 @@ class JournalFile:
                 raise sqlite3.OperationalError(f"its journal mode stays '{mode}', not 'wal'")
             # FULL: an intent is on the disk before its request leaves.
             self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA wal_autocheckpoint=0")  # see `_checkpoint`
+            self._db.execute("PRAGMA journal_size_limit=0")
             # For reads that look into a partition's row: json_extract(plain(body), …).
             self._db.create_function("plain", 1, unpack, deterministic=True)
             prepare(self._db)
@@ -103,6 +106,23 @@ class JournalFile:
                     self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Bring a long `-wal` into the file, while nobody can commit.
+
+        SQLite before 3.51.3 does so beside commits, and one that begins the `-wal` anew in that
+        moment damages the file (https://sqlite.org/wal.html#walresetbug). So a connection of its
+        own holds the write lock meanwhile; where another process does, its next commit tries.
+        """
+        wal = self.path.with_name(f"{self.path.name}-wal")
+        with suppress(OSError, sqlite3.Error):
+            if wal.stat().st_size < _WAL_BYTES:
+                return
+            with closing(sqlite3.connect(self.path, timeout=0, isolation_level=None)) as gate:
+                gate.execute("BEGIN IMMEDIATE")
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                gate.execute("ROLLBACK")
 
     def head(self) -> Head:
         """The newest link in the file itself."""
