@@ -193,13 +193,16 @@ class Bench:
         return queue.spawn(self.settings, run_id)
 
     def kill_worker(self, run_id: str) -> None:
-        """SIGKILL the worker that holds the run's lock, if one does."""
+        """SIGKILL the worker that holds the run's lock, if one does, and wait until it is gone: one
+        that follows while it is not finds the lock taken, and ends.
+        """
         lock = self.settings.state_dir / "locks" / f"{run_id}.lock"
         with suppress(FileNotFoundError), lock.open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.kill(int(lock.read_text()), signal.SIGKILL)
+                fcntl.flock(file, fcntl.LOCK_EX)
 
     def cancel(self, run_id: str) -> None:
         queue.request_cancel(self.settings, self.journal, run_id, "test")

@@ -39,7 +39,7 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     assert not bench.journal.run(view.run.run_id).run.receipt_final
     later = utc_now() + timedelta(minutes=1)
     assert view.run.run_id in queue.respawn_stale(bench.settings, bench.journal, now=later)
-    until(lambda: bench.journal.run(view.run.run_id).run.receipt_final, 180)
+    until(lambda: bench.journal.run(view.run.run_id).run.receipt_final, 60)
 
     receipt = bench.journal.run(view.run.run_id).run.receipt
     assert receipt is not None
