@@ -26,6 +26,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 memory_disk.use()
 
+# Processes side by side share the cores: Arrow's own threads in each are in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # The objects of thousands of modules stay to the end: looking through them for garbage took up to
 # a tenth of all processor time.
 gc.set_threshold(20_000, 20, 20)
