@@ -7,12 +7,13 @@ import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Parser, Verbs, add_verb
 from dashboard.cli.policies import policies_check, policies_run
-from dashboard.core.clock import parse_duration, utc_now
+from dashboard.core.clock import format_time, parse_duration, utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines, in_paragraphs
 
@@ -107,9 +108,9 @@ def _switch(args: argparse.Namespace, settings: Settings, cluster: ClusterStore)
     policy = next((policy for policy in settings.policies if policy.name == name), None)
     who, host, now = context.actor(settings), socket.gethostname(), utc_now()
     with context.open_journal(settings) as journal:
-        known = journal.policy_states(cluster.cluster_id)
+        path, known = journal.file.path.absolute(), journal.policy_states(cluster.cluster_id)
         if policy is None and (args.action == "on" or name not in known):
-            raise _unknown(name, settings, known)
+            raise _unknown(name, settings, known, path)
         if policy is not None and args.action == "on":
             switching.switch_on(
                 settings, journal, cluster, policy, typed=args.confirm or "", who=who,
@@ -131,21 +132,28 @@ def _switch(args: argparse.Namespace, settings: Settings, cluster: ClusterStore)
         "who": state.who if state else None,
         "at": state.at if state else None,
         "caution": policy.caution if policy and standing == "on" else None,
+        "journal": str(path),
     }
     text = f"policy {name} is {standing} on {cluster.name}"
+    if state:
+        text += f", by {state.who} at {format_time(state.at)}, in the journal {path}"
     if value["caution"]:
         text = in_lines([text, f"caution: {value['caution']}"])
     output.emit(value, text, as_json=args.json)
     return 0
 
 
-def _unknown(name: str, settings: Settings, known: Mapping[str, PolicyState]) -> UsageError:
+def _unknown(
+    name: str, settings: Settings, known: Mapping[str, PolicyState], journal: Path
+) -> UsageError:
     """Neither the settings nor the journal's switches have it, or `on` wants what only they say."""
     names = ", ".join(policy.name for policy in settings.policies) or "none"
-    on = name in known and known[name].enabled
-    off = f" The journal has it as on: lowwater policies off {name}." if on else ""
+    here = f" The journal {journal} never had it on."
+    if name in known:
+        on = known[name].enabled
+        here = f" The journal has it as on: lowwater policies off {name}." if on else ""
     return UsageError(
-        f"the settings have no [policies.{name}]", f"Known: {names}.{off}", code="POLICY_UNKNOWN"
+        f"the settings have no [policies.{name}]", f"Known: {names}.{here}", code="POLICY_UNKNOWN"
     )
 
 

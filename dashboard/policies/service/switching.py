@@ -96,17 +96,31 @@ def switch_off(
 ) -> None:
     """No run of the policy begins any more; what one in flight has not sent is not sent.
 
-    The settings need not define it: the journal knows what is on. A policy that is off stays so,
-    and nothing is written. Raises RefusedError ROLE_TOO_LOW; UsageError WHO_MISSING.
+    The settings need not define it: the journal knows what is on. One that was switched off here
+    stays so, and nothing is written. Raises RefusedError ROLE_TOO_LOW, POLICY_NOT_ON; UsageError
+    WHO_MISSING.
     """
     named = _named(people.require(settings, who, "operator", f"switch off policy {name}"), name)
     state = journal.policy_states(cluster.cluster_id).get(name)
-    if state is None or not state.enabled:
+    if state is None:
+        raise _never_on(journal, cluster, name)
+    if not state.enabled:
         return
     journal.switch_policy(
         cluster.cluster_id, name, state.definition_sha256, enabled=False, who=named,
         typed="", from_where=from_where, now=now,
     )  # fmt: skip
+
+
+def _never_on(journal: Journal, cluster: ClusterStore, name: str) -> RefusedError:
+    """A service of another `state_dir` may purge by it on: "it is off" would be a guess."""
+    path = journal.file.path.absolute()
+    return RefusedError(
+        f"policy {name} was never on for {cluster.name} in the journal {path}: nothing changed",
+        "Where its service has another state_dir, name that one (LOWWATER_STATE_DIR=FOLDER, or "
+        "state_dir of the settings), and switch it off there.",
+        code="POLICY_NOT_ON",
+    )
 
 
 def on_and_undefined(

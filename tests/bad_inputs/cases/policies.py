@@ -134,6 +134,8 @@ CASES = [
            "prod-eu"),
     switch("an unknown one", T, "policies on b --confirm x", "POLICY_UNKNOWN", 1, "policies.b"),
     switch("an unknown one, off", T, "policies off b", "POLICY_UNKNOWN", 1, "policies.b"),
+    switch("off of one that this journal never had on", T, "policies off a", "POLICY_NOT_ON", 3,
+           "journal.sqlite"),
     switch("another sentence", T, "policies on a --confirm yes", "CONFIRMATION_MISMATCH", 3,
            "yes"),
     switch("no sentence", T, "policies on a", "CONFIRMATION_MISMATCH", 3, "policy a"),

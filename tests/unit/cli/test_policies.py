@@ -146,6 +146,32 @@ def test_a_policy_is_switched_on_by_its_sentence_and_off_without(
     assert (code, value["standing"]) == (0, "off")
 
 
+def test_off_is_said_only_of_a_journal_that_had_it_on(
+    live: Streams, alone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "on", "streams", "--confirm", SENTENCE)
+    monkeypatch.setenv("LOWWATER_STATE_DIR", "elsewhere")  # as a shell without the service's has it
+    for words in (("off", "streams"), ("off", "streams")):
+        code, (value,) = call(capsys, *words)
+        assert (code, value["error"]["code"]) == (3, "POLICY_NOT_ON")
+        assert f"{alone}/elsewhere/journal.sqlite" in value["error"]["message"]
+    code, (value,) = call(capsys, "off", "nobody")
+    assert (code, value["error"]["code"]) == (1, "POLICY_UNKNOWN")
+    assert f"{alone}/elsewhere/journal.sqlite" in value["error"]["next"]
+
+    monkeypatch.delenv("LOWWATER_STATE_DIR")
+    _, (first,) = call(capsys, "off", "streams")
+    code, (second,) = call(capsys, "off", "streams")  # it is off: the first one's word stands
+    assert (code, second) == (0, first)
+    assert first["journal"] == f"{alone}/state/journal.sqlite"
+    assert main(["policies", "off", "streams"]) == 0
+    said = capsys.readouterr().out
+    assert said == (
+        f"policy streams is off on prod, by ann at {first['at']}, "
+        f"in the journal {alone}/state/journal.sqlite\n"
+    )
+
+
 def test_once_runs_one_cycle_and_ends(live: Streams, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "on", "streams", "--confirm", SENTENCE)
     code, events = call(capsys, "run", "--once")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.core.errors import LowwaterError
+from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.people.people import Actor, Who
 from dashboard.policies.service.switching import is_for, standing, switch_off, switch_on
 from dashboard.purge.journal.journal import Journal
@@ -61,6 +61,20 @@ def test_on_by_its_sentence_and_off_by_a_name(journal: Journal, cluster: Cluster
     state = journal.policy_states("c1")["p"]
     assert (standing(policy(), state), state.who) == ("off", "bob")
     assert [entry.body["typed"] for entry in journal.entries()] == [SENTENCE, SENTENCE, ""]
+
+
+def test_off_in_a_journal_that_never_had_it_on_is_refused_and_names_the_journal(
+    journal: Journal, cluster: ClusterStore, tmp_path: Path
+) -> None:
+    switched_on(journal, cluster, policy())
+    for name in ("q", "P"):
+        with pytest.raises(RefusedError) as refused:
+            switch_off(Settings(), journal, cluster, name, who="ada", from_where="here", now=NOON)
+        assert refused.value.code == "POLICY_NOT_ON"
+        assert f"{tmp_path}/journal.sqlite" in refused.value.message
+        assert "LOWWATER_STATE_DIR" in refused.value.next_step
+    assert [*journal.policy_states("c1")] == ["p"]
+    assert len(journal.entries()) == 1
 
 
 def test_a_policy_that_is_defined_otherwise_since_is_not_on(
