@@ -57,6 +57,12 @@ def room(environ: Mapping[str, str] = os.environ) -> Path | None:
     return Path(named) if named and Path(named).is_dir() else None
 
 
+def is_of(folder: Path, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a folder lies in the room of the demo that this process belongs to."""
+    found = room(environ)
+    return found is not None and folder.resolve().is_relative_to(found.resolve())
+
+
 def ask(room: Path, kind: str) -> None:
     """Have it broken; one that is broken stays so."""
     _folder(room).joinpath(f"{kind}.asked").touch()

@@ -46,6 +46,11 @@ class Place:
     port: int
 
     @property
+    def state_dir(self) -> Path:
+        """Of the demo's own journal. The caller's is of real clusters, with people and workers."""
+        return self.room / "state"
+
+    @property
     def loaded_file(self) -> Path:
         return self.room / "loaded.json"
 
@@ -135,8 +140,8 @@ def has_findings(place: Place, cluster_id: str) -> bool:
 
 def settings_text(
     settings: Settings,
+    place: Place,
     bootstrap: str,
-    data: str,
     now: datetime,
     metrics: Mapping[int, str] | None = None,
 ) -> str:
@@ -146,8 +151,8 @@ def settings_text(
     """
     lines = [
         "# Written by `lowwater demo up`; gone when the demo ends.",
-        f"data = {_quoted(data)}",
-        f"state_dir = {_quoted(str(settings.state_dir.resolve()))}",
+        f"data = {_quoted(place.data)}",
+        f"state_dir = {_quoted(str(place.state_dir))}",
         f"cache_dir = {_quoted(str(settings.cache_dir.resolve()))}",
         f'orphan_delay = "{ORPHAN_DELAY}"',
         "",

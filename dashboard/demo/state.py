@@ -83,6 +83,20 @@ def remove(state_dir: Path, room: str) -> None:
         (state_dir / FILE_NAME).unlink(missing_ok=True)
 
 
+def furnish(own: Path, callers: Path) -> None:
+    """Makes the folder of the demo's own journal; the state file is found from there, too.
+
+    So `lowwater demo` finds its demo in a shell with the demo's settings.
+    """
+    own.mkdir(mode=0o700)
+    (own / FILE_NAME).symlink_to(callers.resolve() / FILE_NAME)
+
+
+def home(state_dir: Path) -> Path:
+    """Where the state file of this folder lies; to be asked before its room is cleared."""
+    return (state_dir / FILE_NAME).resolve().parent
+
+
 # The demo's temporary folder, the mark that its processes carry, and how both are cleared.
 
 PREFIX = "lowwater-demo-"

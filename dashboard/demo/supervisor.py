@@ -114,7 +114,7 @@ class Supervisor:
         self._note(bootstrap=self._cluster.bootstrap, cluster_id=self._cluster.cluster_id)
         place.settings.write_text(
             children.settings_text(
-                self._settings, self._cluster.bootstrap, place.data, datetime.now(UTC), metrics
+                self._settings, place, self._cluster.bootstrap, datetime.now(UTC), metrics
             )
         )
         kind = " with DeleteRecords v3 (a preview, not a release)" if self._preview else ""
@@ -175,6 +175,7 @@ class Supervisor:
         )
         ending.callback(state.remove, self._settings.state_dir, str(folder))
         state.write(self._settings.state_dir, self._state)
+        state.furnish(place.state_dir, self._settings.state_dir)
         guard = guardian.start(folder, self._settings.state_dir.resolve(), place.log("guardian"))
         ending.callback(guardian.stop, guard)
         return place
@@ -325,11 +326,11 @@ def _ignore_signals() -> None:
 
 def clear_leftovers(state_dir: Path) -> bool:
     """Clears what a crashed demo left; True if there was something. Never a running demo's."""
-    found = state.read(state_dir)
+    found, home = state.read(state_dir), state.home(state_dir)
     if found is None or found.supervisor.alive:
         return False
     state.clear(found.room)
-    state.remove(state_dir, found.room)
+    state.remove(home, found.room)
     return True
 
 

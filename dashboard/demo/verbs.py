@@ -182,7 +182,7 @@ def status(settings: Settings) -> Status:
 
 def down(settings: Settings, say: Say) -> Ended:
     """Ends a running demo, or clears what a crashed one left; says which."""
-    found = state.read(settings.state_dir)
+    found, home = state.read(settings.state_dir), state.home(settings.state_dir)
     if found is None:
         return Ended(stopped=False, cleared=False)
     if not found.supervisor.alive:
@@ -194,7 +194,7 @@ def down(settings: Settings, say: Say) -> Ended:
         os.kill(pid, signal.SIGKILL)
         wait_gone(pid, started, DOWN_TIMEOUT_SECONDS)
     state.clear(found.room)
-    state.remove(settings.state_dir, found.room)
+    state.remove(home, found.room)
     return Ended(stopped=True, cleared=True)
 
 

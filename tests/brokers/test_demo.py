@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,12 @@ class Demo:
     @property
     def room(self) -> Path:
         return Path(self.told["settings"]).parent
+
+    def within(self) -> Demo:
+        """The same for a shell with the demo's settings, and so its journal."""
+        environ = {**self.environ, "LOWWATER_SETTINGS": str(self.told["settings"])}
+        del environ["LOWWATER_STATE_DIR"]
+        return replace(self, environ=environ)
 
     def pid(self, name: str) -> int:
         return next(int(p["pid"]) for p in self.told["processes"] if p["name"] == name)
@@ -254,7 +260,8 @@ def test_what_is_broken_is_seen_on_the_cluster_and_whole_again_when_healed(
 def test_down_ends_a_running_demo(start: Callable[..., Demo]) -> None:
     demo = start(1)
     assert demo.lowwater("load", "--partitions", "130")["topics"] == 2
-    assert demo.lowwater("down") == {"stopped": True, "cleared": True}
+    assert demo.within().lowwater("status")["running"]
+    assert demo.within().lowwater("down") == {"stopped": True, "cleared": True}
     assert demo.process.wait(10) == 0
     assert_nothing_left(demo)
     assert demo.lowwater("status") == {"running": False, "leftovers": False}

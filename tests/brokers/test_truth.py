@@ -77,17 +77,21 @@ def _compacted_sizes(live: LiveCluster) -> dict[tuple[int, str, int], int | None
 
 def _inventories(cluster: LocalCluster, folder: Path) -> tuple[Inventory, ...]:
     """The brokers' disks, as the demo's own child takes stock of them."""
-    place = Place(folder, str(folder / "data"), folder / "lowwater.toml", 0)
-    disks = place.disks({i: cluster.log_dirs(i) for i in cluster.broker_ids})
+    disks = _place(folder).disks({i: cluster.log_dirs(i) for i in cluster.broker_ids})
     assert take_stock(disks) == {}
     return load_all([disk.file for disk in disks])
 
 
+def _place(folder: Path) -> Place:
+    return Place(folder, str(folder / "data"), folder / "lowwater.toml", 0)
+
+
 def _analyze(cluster: LocalCluster, folder: Path) -> None:
     """As `lowwater analyze` does it, with the demo's own declarations."""
-    settings, data = folder / "lowwater.toml", str(folder / "data")
-    settings.write_text(settings_text(load_settings(), cluster.bootstrap, data, utc_now()))
-    command = [sys.executable, "-m", "analytics", "--data", data, "--settings", str(settings)]
+    place = _place(folder)
+    place.settings.write_text(settings_text(load_settings(), place, cluster.bootstrap, utc_now()))
+    command = [sys.executable, "-m", "analytics", "--data", place.data]
+    command += ["--settings", str(place.settings)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["tables"]["reclaimable"] >= 2 * len(TOPICS)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dashboard.core import demo_faults
 from dashboard.core.errors import JournalError
 from dashboard.core.processes import environment
 from dashboard.settings.settings import Settings
@@ -106,10 +107,13 @@ def _start(settings: Settings, arguments: list[str], *files: tuple[object, ...])
     command = [sys.executable, "-m", "dashboard.purge.jobs.worker", *arguments]
     command += ["--state-dir", str(settings.state_dir.absolute())]
     command += ["--on-network"] * settings.state_dir_on_network
+    environ = environment(PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
+    if not demo_faults.is_of(settings.state_dir):
+        environ.pop(demo_faults.MARK, None)  # what bears it is killed when the demo ends
     pid = os.posix_spawn(
         command[0],
         command,
-        environment(PYTHONPATH=os.pathsep.join(p for p in sys.path if p)),
+        environ,
         file_actions=[*files, (os.POSIX_SPAWN_DUP2, 1, 2)],
         setsid=True,
     )

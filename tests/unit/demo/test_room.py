@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dashboard.demo import guardian, state
+from dashboard.demo import guardian, state, verbs
+from dashboard.demo.children import Place
 from dashboard.demo.state import DemoState, ProcessId
+from dashboard.settings.settings import Settings
 
 
 @pytest.fixture
@@ -75,3 +79,35 @@ def test_the_guardian_ends_with_a_killed_supervisor(folder: Path, tmp_path: Path
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not folder.exists()
+
+
+def test_a_shell_with_the_demos_settings_finds_the_demo_in_its_own_journals_folder(
+    folder: Path, tmp_path: Path
+) -> None:
+    callers = tmp_path / "callers"
+    place = Place(folder, "data", folder / "lowwater.toml", 8501)
+    found = DemoState(
+        ProcessId.of(os.getpid()), str(folder), "running", "4.3.1", "data", str(place.settings)
+    )
+    state.write(callers, found)
+    state.furnish(place.state_dir, callers)
+    assert stat.S_IMODE(place.state_dir.stat().st_mode) == 0o700
+    later = replace(found, bootstrap="b:1")
+    state.write(callers, later)
+    assert state.read(place.state_dir) == later
+
+    state.remove(callers, found.room)
+    assert state.read(place.state_dir) is None
+
+
+def test_down_of_a_crashed_demo_in_a_shell_with_its_settings_clears_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    callers = tmp_path / "callers"
+    gone = ProcessId(os.getpid(), 1)
+    state.write(callers, DemoState(gone, str(folder), "running", "4.3.1", "d", "s"))
+    state.furnish(folder / "state", callers)
+    within, outside = Settings(state_dir=folder / "state"), Settings(state_dir=callers)
+    assert verbs.down(within, print) == verbs.Ended(stopped=False, cleared=True)
+    assert not folder.exists()
+    assert verbs.down(outside, print) == verbs.Ended(stopped=False, cleared=False)

@@ -56,11 +56,13 @@ def test_the_settings_file_names_the_cluster_and_declares_all_but_two_topics(
 ) -> None:
     file = tmp_path / "lowwater.toml"
     now = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    file.write_text(children.settings_text(chosen, "127.0.0.1:1", "/data 'x' \"y\"", now))
+    place = Place(tmp_path / "room", "/data 'x' \"y\"", file, 8501)
+    file.write_text(children.settings_text(chosen, place, "127.0.0.1:1", now))
     read = settings.load(file, environ={})
     assert read.clusters == {"demo": {"bootstrap.servers": "127.0.0.1:1"}}
     assert read.data == "/data 'x' \"y\""
-    assert read.state_dir == chosen.state_dir
+    assert read.state_dir == place.state_dir == tmp_path / "room" / "state"  # not the caller's
+    assert read.cache_dir == chosen.cache_dir
     declared = read.declaration("clickstream")
     assert declared is not None
     assert (declared.owner, declared.readers) == ("web", "groups")
@@ -162,12 +164,12 @@ def test_a_second_cluster_has_its_own_section_topics_and_watch(
     chosen: Settings, tmp_path: Path
 ) -> None:
     file = tmp_path / "lowwater.toml"
-    text = children.settings_text(chosen, "127.0.0.1:1", "/data", datetime(2026, 3, 1, tzinfo=UTC))
+    place = Place(tmp_path, "/data", file, 8501)
+    text = children.settings_text(chosen, place, "127.0.0.1:1", datetime(2026, 3, 1, tzinfo=UTC))
     file.write_text(text + children.second_section("127.0.0.1:2"))
     found = settings.load(file, environ={}).clusters
     assert found == {name: {"bootstrap.servers": f"127.0.0.1:{port}"}
                      for name, port in (("demo", 1), ("demo-2", 2))}  # fmt: skip
-    place = Place(tmp_path, "/data", file, 8501)
     load = children.workload("h:2", place, load=True, only=children.SECOND_TOPICS)
     only = [load[at + 1] for at, word in enumerate(load) if word == "--only"]
     assert set(only) <= {topic.name for topic in TOPICS} and len(only) == 2

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.core.demo_faults import MARK
 from dashboard.purge.jobs import worker_process
-from dashboard.purge.jobs.worker_process import ReadyWorker, log_of, ready_worker
+from dashboard.purge.jobs.worker_process import ReadyWorker, log_of, ready_worker, spawn
 from dashboard.settings.settings import Settings
 
 
@@ -66,3 +67,26 @@ def test_another_worker_is_started_when_the_waiting_one_has_died(
     assert len(pids) == 2
     assert ended(pids[1])
     assert "RUN_NOT_FOUND" in log_of(tmp_path, "run-1").read_text()
+
+
+def test_a_process_of_a_demo_marks_workers_of_the_demos_own_journal_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What bears the mark is killed when the demo ends."""
+    room = tmp_path / "lowwater-demo-x"
+    (room / "state").mkdir(parents=True)
+    monkeypatch.setenv(MARK, str(room))
+    monkeypatch.setenv("LOWWATER_CACHE_DIR", "kept")
+    started: list[dict[str, str]] = []
+
+    def noted(_path: str, _command: list[str], environ: dict[str, str], **_named: object) -> int:
+        started.append(environ)
+        return 2**22  # above any process id
+
+    monkeypatch.setattr(worker_process.os, "posix_spawn", noted)
+    beside = tmp_path / "lowwater-demo-x-state"
+    for state_dir in (room / "state", tmp_path / "state", beside, room / ".." / "state"):
+        spawn(Settings(state_dir=state_dir), "run-1")
+        ReadyWorker(Settings(state_dir=state_dir)).close()
+    assert [environ.get(MARK) for environ in started] == [str(room)] * 2 + [None] * 6
+    assert {environ["LOWWATER_CACHE_DIR"] for environ in started} == {"kept"}
