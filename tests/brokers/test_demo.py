@@ -118,7 +118,7 @@ def told_of(demo: Demo) -> Path:
 
 def guardian_of(demo: Demo) -> int:
     """The guardian carries its room on its command line, not its mark."""
-    words = {b"dashboard.demo.supervisor", str(demo.room).encode()}
+    words = {b"dashboard.demo.guardian", str(demo.room).encode()}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if words <= set((entry / "cmdline").read_bytes().split(b"\0")):
