@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,15 @@ def test_the_settings_of_the_sample_can_be_read_and_name_what_is_mounted(tmp_pat
     read = settings.load(file, environ={})
     assert [*read.clusters] == ["prod"]
     assert [policy.cluster for policy in read.policies] == ["prod"]
+    # Whoever comes with these settings alone meets the folders of the image's variables.
+    variables = dict(re.findall(r"(LOWWATER_\w+)=(\S+)", image.CONTAINERFILE.read_text("utf-8")))
+    assert variables == {
+        "LOWWATER_DATA": read.data,
+        "LOWWATER_STATE_DIR": str(read.state_dir),
+        "LOWWATER_CACHE_DIR": str(read.cache_dir),
+    }
+    patience = timedelta(seconds=POD["terminationGracePeriodSeconds"])
+    assert patience >= 2 * read.purge.request_timeout + timedelta(seconds=10)
     mounts = {m["mountPath"] for container in CONTAINERS for m in container["volumeMounts"]}
     assert {"/etc/kafka", "/etc/lowwater"} <= mounts
     (at,) = {v["value"] for c in CONTAINERS for v in c["env"] if v["name"] == "LOWWATER_SETTINGS"}
