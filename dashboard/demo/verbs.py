@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dashboard.core import demo_faults
 from dashboard.core.demo_faults import Fault
-from dashboard.core.errors import DemoError
+from dashboard.core.errors import DemoError, UsageError
 from dashboard.demo import load as loading
 from dashboard.demo import state
 from dashboard.demo.kafka.brokers import alive_brokers
@@ -20,6 +20,7 @@ from dashboard.demo.state import DemoState
 from dashboard.demo.supervisor import PARTS, Supervisor, clear_leftovers
 from dashboard.demo.truth import TOPICS
 from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import Store
 
 Say = Callable[[str], None]
 DOWN_TIMEOUT_SECONDS = 40.0
@@ -70,7 +71,8 @@ def up(
     `ready` gets the running demo once the page answers. `leader_only_preview`
     chooses brokers that know DeleteRecords v3, compiled on first use; a second of `clusters` has
     one broker and comes last. Raises DemoError when a
-    demo runs already, the port is taken, or a part does not come up.
+    demo runs already, the port is taken, or a part does not come up; UsageError FOLDER_TAKEN when
+    `data` holds a cluster already; StoreError.
     """
     running = state.read(settings.state_dir)
     if running is not None and running.supervisor.alive:
@@ -80,6 +82,8 @@ def up(
             "lowwater demo down",
             code="DEMO_RUNNING",
         )
+    if data is not None:
+        _refuse_others(Store(data))
     if clear_leftovers(settings.state_dir):
         say("cleared what an earlier demo left behind")
     supervisor = Supervisor(
@@ -95,6 +99,16 @@ def up(
     )
     if supervisor.run() == signal.SIGINT:
         raise KeyboardInterrupt
+
+
+def _refuse_others(store: Store) -> None:
+    """The demo's pages know no people and no stop of a real journal: no real cluster is theirs."""
+    if known := [store.cluster(cluster_id).name for cluster_id in store.clusters()]:
+        raise UsageError(
+            f"{store.root} holds a cluster already: {', '.join(known)}",
+            "Name an empty folder with --data, or leave it out.",
+            code="FOLDER_TAKEN",
+        )
 
 
 def load(settings: Settings, say: Say, *, partitions: int | None = None) -> Loaded:

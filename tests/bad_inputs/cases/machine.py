@@ -33,6 +33,8 @@ CASES = [
     wrong("a demo to load that does not run", None, "demo load", "DEMO_NOT_RUNNING", "no demo"),
     wrong("a demo to load that only begins", demo, "demo load", "DEMO_STARTING", "not up yet"),
     wrong("a second demo", demo, "demo up", "DEMO_RUNNING", "runs already"),
+    wrong("a demo in the folder of a real cluster", None, "demo up --data data", "FOLDER_TAKEN",
+          "prod-eu"),
     wrong("a preview of another Kafka", env(LOWWATER_KAFKA_VERSION="3.9.2"),
           "demo up --leader-only-preview", "PREVIEW_VERSION", "3.9.2"),
     wrong("a Kafka that is no version", env(LOWWATER_KAFKA_VERSION="../../x"), "demo up",

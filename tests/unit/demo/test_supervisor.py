@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.core.errors import DemoError
+from dashboard.core.errors import DemoError, UsageError
 from dashboard.demo import children, state, supervisor, verbs
 from dashboard.demo.children import Place
 from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid, server_properties
@@ -17,6 +17,7 @@ from dashboard.demo.state import DemoState, ProcessId
 from dashboard.demo.truth import TOPICS
 from dashboard.settings import settings
 from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
 
 
 @pytest.fixture
@@ -110,6 +111,16 @@ def test_a_second_demo_is_refused_and_the_first_named(chosen: Settings) -> None:
         verbs.up(chosen, never, never)
     assert caught.value.code == "DEMO_RUNNING"
     assert verbs.status(chosen).state is not None
+
+
+def test_a_folder_that_holds_another_cluster_is_no_demos(chosen: Settings, tmp_path: Path) -> None:
+    """Its pages, which know no people and no stop of the real journal, would purge that cluster."""
+    folder = tmp_path / "data"
+    ClusterStore(Store(str(folder)), "c1").write_connection("k:1", None, "prod-eu")
+    with pytest.raises(UsageError, match="prod-eu") as caught:
+        verbs.up(chosen, never, never, data=str(folder))
+    assert caught.value.code == "FOLDER_TAKEN"
+    assert state.read(chosen.state_dir) is None
 
 
 def test_a_crashed_demo_is_not_running_and_down_clears_it(chosen: Settings) -> None:
