@@ -70,15 +70,18 @@ def last_sights(
     up, and that somebody deleted it.
     """
     found: set[str] = set()
-    newest = frozenset[str]()
-    with suppress(StoreError, IndexError):
-        newest = with_members(cluster, ids[-1])
+    newest = _shown(cluster, ids[-1]) if ids else frozenset()
     for name, after in zip(reversed(ids[:-1]), reversed(ids[1:]), strict=True):
         if name < since or len(found) >= _MOST_KEPT:
             break
-        if name not in keep:
-            with suppress(StoreError):  # damaged: it stays anyway; or pruned meanwhile
-                gone = with_members(cluster, name) - newest
-                if gone - with_members(cluster, after):
-                    found.add(name)
+        # What is damaged shows nobody: it stays anyway, or may be removed once that is told.
+        if name not in keep and _shown(cluster, name) - newest - _shown(cluster, after):
+            found.add(name)
     return found
+
+
+def _shown(cluster: ClusterStore, snapshot_id: str) -> frozenset[str]:
+    try:
+        return with_members(cluster, snapshot_id)
+    except StoreError:  # damaged, or pruned meanwhile
+        return frozenset()
