@@ -29,7 +29,7 @@ from dashboard.history.holes import reasons
 from dashboard.history.met_readers import Met
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
-from dashboard.store.clocks import seen_at
+from dashboard.store.clocks import seen_at, taken_by_right_clock
 from dashboard.store.snapshot_files import Manifest, Part
 from dashboard.store.snapshot_writer import Writer
 from dashboard.store.snapshots import ClusterStore
@@ -86,7 +86,7 @@ def compute(
     )
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
     listed = {*read["groups"]["group_id"].to_pylist()}
-    gone = deleted(cluster, seen_at(snapshot), listed, snapshot.id)
+    gone = deleted(cluster, taken_by_right_clock(snapshot), listed, snapshot.id)
     by_name = settings.purge.by_name(listed)
     who = _who_reads(work, read, done.sums, applications, readers, gone=gone, by_name=by_name)
     judged = Judged(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import Group, GroupListing, TopicPartition
+from dashboard.history.deleted import deleted
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
@@ -28,6 +29,7 @@ from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_memory_age import SETTINGS
 
+DAY = 24 * 60  # in minutes
 READ = (90, 90)  # what group etl had committed on the two partitions
 
 
@@ -143,6 +145,40 @@ def test_one_that_is_gone_sooner_than_kafka_drops_it_was_deleted_to_read_all_aga
     assert names(plan) == ([["no-committed-offset"]] * 2 if held else [[], []])
     if held:
         assert "Group etl is listed no more" in plan.partitions[0].guards[0].reason
+
+
+@pytest.mark.parametrize("days_ahead", [0, 1, 400])
+@pytest.mark.parametrize(("days", "held"), [(30, False), (0.5, True)], ids=["a month", "hours"])
+def test_how_long_ago_it_had_members_is_told_by_proved_clocks_whatever_ids_say(
+    store: ClusterStore, days: float, held: bool, days_ahead: int
+) -> None:
+    """One collect ran ahead, and ids follow it: who left a month ago was not deleted lately."""
+    ago, ahead = int(days * DAY), days_ahead * DAY
+    snapshot(store, 40 * DAY, ahead=ahead)
+    snapshot(store, ago, READ, members=True)
+    snapshot(store, ago // 2, ahead=ahead)
+    for minutes_ago in (ago // 3, 5):
+        snapshot(store, minutes_ago)
+    assert names(plan_of(Nobody(2), store)) == ([["no-committed-offset"]] * 2 if held else [[], []])
+
+
+@pytest.mark.parametrize(
+    ("ahead", "between", "held"), [(0, False, False), (7, False, True), (7, True, False)]
+)
+def test_one_of_no_known_time_is_as_young_as_it_may_be(
+    store: ClusterStore, ahead: int, between: bool, held: bool
+) -> None:
+    """Until one behind it is a day old by a proved clock. Who does not know the time, as an
+    analysis of what a wrong clock collected, knows that it is later than the newest proved one.
+    """
+    snapshot(store, 3 * DAY)
+    snapshot(store, DAY + 60, READ, members=True, ahead=ahead)
+    if between:
+        snapshot(store, DAY + 30)
+    snapshot(store, 10)
+    snapshot(store, 5, ahead=5 * DAY)
+    for now in (NOW, None):
+        assert deleted(store, now, ()) == ({"etl"} if held else set())
 
 
 def test_one_that_the_plan_saw_and_nobody_lists_before_sending_is_refused_by_name(
