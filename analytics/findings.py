@@ -26,7 +26,7 @@ from dashboard.core.clock import microseconds
 from dashboard.history import folded, known_since
 from dashboard.history.deleted import deleted
 from dashboard.history.holes import reasons
-from dashboard.history.met_readers import Met
+from dashboard.history.met_readers import Met, a_week_past
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import seen_at, taken_by_right_clock
@@ -83,6 +83,7 @@ def compute(
         done.sums["held"],
         work.topics,
         microseconds(oldest_kept(cluster, snapshot).as_py()),
+        a_week_past(cluster, taken_by_right_clock(snapshot), snapshot.id),
     )
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
     listed = {*read["groups"]["group_id"].to_pylist()}

@@ -172,7 +172,7 @@ def read_live(
     facts = replace(
         facts,
         streams=memory.streams(store),
-        met=memory.met(store, topics),
+        met=memory.met(store, topics, now),
         wrong_clock=wrong.why if wrong else None,
     )
     facts = memory.with_holes(store, facts, rested(settings, store))
