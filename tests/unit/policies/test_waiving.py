@@ -190,6 +190,51 @@ def test_one_that_came_back_after_it_was_confirmed_is_waived_no_more(
     assert room.live.log_start(TOPIC) == (100 if again else 40)
 
 
+@pytest.mark.parametrize("back", [True, False])
+@pytest.mark.parametrize("days_ahead", [-2, 2, 400])
+def test_whether_it_came_back_is_told_by_the_order_of_snapshots_and_no_clock(
+    tmp_path: Path, days_ahead: int, *, back: bool
+) -> None:
+    """The host's clock was wrong in the minute in which somebody confirmed it."""
+    room = Room(tmp_path, policy(WAIVES))
+    room.clock.now += timedelta(days=days_ahead)
+    room.switch_on(room.settings.policies[0])
+    room.clock.now -= timedelta(days=days_ahead)
+    if back:
+        room.snapshot("old", "shop")
+    room.snapshot("shop")
+    assert ("not waived" in room.cycle()["reason"]) is back
+    assert room.live.log_start(TOPIC) == (40 if back else 100)
+    assert room.journal.verify().ok
+    room.journal.close()
+
+
+def test_confirmed_again_it_is_waived_also_where_a_collect_ran_far_ahead(room: Room) -> None:
+    """Ids follow that collect for 400 days, and so does when they met a group."""
+    room.clock.now += timedelta(days=400)
+    room.snapshot("shop")
+    room.clock.now -= timedelta(days=400)
+    room.snapshot("old", "shop")
+    room.snapshot("shop")
+    assert "not waived, since it was met" in room.cycle()["reason"]
+    room.switch_on(room.settings.policies[0])
+    room.clock.now += timedelta(seconds=30)
+    assert "not waived" not in room.cycle()["reason"]
+    assert room.live.log_start(TOPIC) == 100
+
+
+def test_a_switch_of_an_earlier_version_counts_from_its_own_time(room: Room) -> None:
+    """It kept no more than that."""
+    (of,) = room.settings.policies
+    room.journal.switch_policy(
+        room.live.id, of.name, of.definition_sha256, enabled=True, who="ann", typed="x",
+        from_where="here", now=room.clock(),
+    )  # fmt: skip
+    room.snapshot("old", "shop")
+    room.snapshot("shop")
+    assert "not waived, since it was met" in room.cycle()["reason"]
+
+
 def test_nobody_is_waived_by_a_list_that_may_lack_a_group(room: Room) -> None:
     room.live.incomplete = ("broker 3 did not answer",)
     status = room.cycle()
