@@ -50,6 +50,17 @@ def came_back(group_id: str, since: datetime | None, facts: PlanFacts) -> bool:
     return any(at // 1000 > newest for at in (*met, *map(microseconds, seen)))
 
 
+def still_waived(plan: Plan, facts: PlanFacts) -> frozenset[str]:
+    """The waived groups that no snapshot met since: whoever waived the others judged them before
+    they came back, and they count as ever, also where they are gone again.
+    """
+    return frozenset(
+        waiver.group_id
+        for waiver in plan.waivers
+        if not came_back(waiver.group_id, waiver.since, facts)
+    )
+
+
 def revived(
     plan: Plan, planned: PlannedPartition, facts: PlanFacts, places: Mapping[str, int | None]
 ) -> str | None:

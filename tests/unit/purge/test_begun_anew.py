@@ -15,7 +15,7 @@ from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
-from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
@@ -192,6 +192,30 @@ def test_one_that_the_plan_saw_and_nobody_lists_before_sending_is_refused_by_nam
     found = recheck(Nobody(2), plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
     assert (len(rows), found.allowed) == (2, {})
     assert "Group etl is listed no more" in found.refused[TopicPartition(TOPIC, 1)].reason
+
+
+@pytest.mark.parametrize("met", [None, "offset", "members"])
+@pytest.mark.parametrize("ahead", [0, 60, -60])
+def test_one_that_a_person_waived_as_gone_is_waived_as_it_was(
+    store: ClusterStore, met: str | None, ahead: int
+) -> None:
+    """A snapshot met it after the plan, and it is gone again, whatever that collector's clock."""
+    snapshot(store, 60, READ)
+    live = FakeCluster(2)
+    live.offsets_of = {"h": {0: 95, 1: 95}}
+    request = PlanRequest(
+        (TOPIC,), parse_target("committed"), waive=(Waive("etl", "gone"),), by="ann"
+    )
+    plan = read_live(live, SETTINGS, store, request, now=NOW).plan([])
+    assert Plan.from_json_text(plan.to_json_text(), "plan") == plan
+    snapshot(store, 4, (92, 92) if met == "offset" else (), members=met == "members", ahead=ahead)
+    snapshot(store, 3)
+    rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.free_partitions]
+    found = recheck(live, plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    assert len(rows) == 2
+    assert len(found.allowed) == (0 if met else 2)
+    for refusal in found.refused.values():
+        assert "Group etl was waived as gone, and a snapshot met it since" in refusal.reason
 
 
 @pytest.mark.parametrize(("before", "after"), [(30, 0), (0, -30)])
