@@ -26,10 +26,10 @@ from dashboard.core.clock import microseconds
 from dashboard.history import folded, known_since
 from dashboard.history.deleted import deleted
 from dashboard.history.holes import reasons
-from dashboard.history.met_readers import Met
+from dashboard.history.met_readers import Met, a_week_past
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
-from dashboard.store.clocks import seen_at
+from dashboard.store.clocks import seen_at, taken_by_right_clock
 from dashboard.store.snapshot_files import Manifest, Part
 from dashboard.store.snapshot_writer import Writer
 from dashboard.store.snapshots import ClusterStore
@@ -83,10 +83,11 @@ def compute(
         done.sums["held"],
         work.topics,
         microseconds(oldest_kept(cluster, snapshot).as_py()),
+        a_week_past(cluster, taken_by_right_clock(snapshot), snapshot.id),
     )
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
     listed = {*read["groups"]["group_id"].to_pylist()}
-    gone = deleted(cluster, seen_at(snapshot), listed, snapshot.id)
+    gone = deleted(cluster, taken_by_right_clock(snapshot), listed, snapshot.id)
     by_name = settings.purge.by_name(listed)
     who = _who_reads(work, read, done.sums, applications, readers, gone=gone, by_name=by_name)
     judged = Judged(

@@ -63,17 +63,19 @@ def on(held: pa.Table, topics: Collection[str]) -> pa.Array:
     return pc.is_in(held["topic"], value_set=pa.array(sorted(topics), pa.string()))
 
 
-def without_offset(met: Met, held: pa.Table, topics: pa.Table, oldest_kept: int) -> Met:
+def without_offset(
+    met: Met, held: pa.Table, topics: pa.Table, oldest_kept: int, past: int | None
+) -> Met:
     """Those that were met after some offset of theirs on the topic was seen last, by `held`, and
     those with members on a topic where they hold none (ANY_TOPIC: of which none was seen since
     on any of `topics`), as long as a kept snapshot may show it: met since `oldest_kept`
-    (microseconds).
+    (microseconds). `past`: as `without_told` has it.
     """
     oldest: Met = {}
     current = pc.and_(on(held, there(topics)), held["offset_seen_at"].is_valid())
     reading = held.filter(current).group_by("group_id").aggregate([("offset_seen_at", "max")])
     seen = reading["offset_seen_at_max"].cast(pa.int64()).to_pylist()
-    met = without_told(met, dict(zip(reading["group_id"].to_pylist(), seen, strict=True)))
+    met = without_told(met, dict(zip(reading["group_id"].to_pylist(), seen, strict=True)), past)
     of = {group for group, _ in met}
     sums = held.filter(pc.is_in(held["group_id"], value_set=pa.array(sorted(of), pa.string())))
     times = sums["last_seen_at_min"].cast(pa.int64()).to_pylist()

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dashboard.core.errors import StoreError
-from dashboard.store.clocks import seen_at
+from dashboard.store.clocks import taken_by_right_clock
 
 if TYPE_CHECKING:
     from dashboard.store.snapshots import ClusterStore
@@ -25,11 +25,15 @@ HELD_FOR = timedelta(days=1)
 
 
 def deleted(
-    cluster: ClusterStore, now: datetime, listed: Collection[str], until: str | None = None
+    cluster: ClusterStore, now: datetime | None, listed: Collection[str], until: str | None = None
 ) -> frozenset[str]:
     """Groups that a snapshot shows with members less than `HELD_FOR` before `now`, and less than
     brokers told by then that they keep offsets, and that are not `listed` now. `until` is the last
     snapshot that counts. Raises StoreError where snapshots cannot be listed.
+
+    Age counts between proved clocks: a snapshot by another one is taken for younger, down to the
+    first that is old by a proved one. `now` None: nobody knows it, and it is later than the newest
+    proved one.
     """
     found: set[str] = set()
     for name in reversed(cluster.ids("snapshots")):
@@ -37,7 +41,10 @@ def deleted(
             continue
         with suppress(StoreError):  # damaged, which is told elsewhere, or pruned meanwhile
             manifest = cluster.manifest("snapshots", name)
-            if (age := now - seen_at(manifest)) >= HELD_FOR:
+            at = taken_by_right_clock(manifest)
+            now = now or at
+            age = timedelta(0) if at is None or now is None else now - at
+            if age >= HELD_FOR:
                 break
             minutes = manifest.details.get("offsets_retention_minutes")
             if minutes is None or age < timedelta(minutes=minutes):
@@ -70,15 +77,18 @@ def last_sights(
     up, and that somebody deleted it.
     """
     found: set[str] = set()
-    newest = frozenset[str]()
-    with suppress(StoreError, IndexError):
-        newest = with_members(cluster, ids[-1])
+    newest = _shown(cluster, ids[-1]) if ids else frozenset()
     for name, after in zip(reversed(ids[:-1]), reversed(ids[1:]), strict=True):
         if name < since or len(found) >= _MOST_KEPT:
             break
-        if name not in keep:
-            with suppress(StoreError):  # damaged: it stays anyway; or pruned meanwhile
-                gone = with_members(cluster, name) - newest
-                if gone - with_members(cluster, after):
-                    found.add(name)
+        # What is damaged shows nobody: it stays anyway, or may be removed once that is told.
+        if name not in keep and _shown(cluster, name) - newest - _shown(cluster, after):
+            found.add(name)
     return found
+
+
+def _shown(cluster: ClusterStore, snapshot_id: str) -> frozenset[str]:
+    try:
+        return with_members(cluster, snapshot_id)
+    except StoreError:  # damaged, or pruned meanwhile
+        return frozenset()

@@ -12,13 +12,16 @@ own, a Streams application was not ready), and no later snapshot told it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dashboard.core.clock import microseconds
+from dashboard.core.errors import StoreError
 from dashboard.domain.model import ANY_TOPIC
 from dashboard.history.holes import told_since
-from dashboard.store.clocks import seen_at
+from dashboard.store.clocks import seen_at, taken_by_right_clock, times
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -85,16 +88,16 @@ def _of_topics(found: Met, wanted: set[str] | None) -> Met:
     }
 
 
-def without_told(met: Met, offset_seen: Mapping[str, int]) -> Met:
+def without_told(met: Met, offset_seen: Mapping[str, int], past: int | None) -> Met:
     """`met` without ANY_TOPIC of groups that told by an offset what they read, then or later.
 
     `offset_seen`: when an offset of each group was seen last, on a topic that is there, in
     microseconds. One that was seen before the meeting alone tells nothing of what it reads since:
-    somebody may have deleted it, for another reader to begin. Nor is one held so that the snapshots
-    of a week have not met again: any group of a moment, met once while it rebalanced, would hold
+    somebody may have deleted it, for another reader to begin. Nor is one held so that was met up to
+    `past` alone (`a_week_past`): any group of a moment, met once while it rebalanced, would hold
     the cluster as long as snapshots are kept.
     """
-    since = max(met.values(), default=0) - _ANY_HELD_FOR_MICROSECONDS
+    since = -1 if past is None else past
     return {
         (group, topic): at
         for (group, topic), at in met.items()
@@ -103,7 +106,28 @@ def without_told(met: Met, offset_seen: Mapping[str, int]) -> Met:
 
 
 # As long as Kafka, unless told otherwise, keeps the offsets of one that is down.
-_ANY_HELD_FOR_MICROSECONDS = 7 * 24 * 3600 * 10**6
+ANY_HELD_FOR = timedelta(days=7)
+
+
+def a_week_past(store: ClusterStore, now: datetime | None, until: str | None = None) -> int | None:
+    """Up to which time, as `known` has it, whatever was met was met a week before `now`; None:
+    nobody knows of any. `until` is the last snapshot that counts. Raises StoreError where snapshots
+    cannot be listed.
+
+    One that was taken a week ago by a proved clock tells: what was met in it, or before it, is as
+    old. The times themselves do not: they order what was seen, and follow any clock that ran ahead.
+    """
+    if now is None:
+        return None
+    ids = [name for name in store.ids("snapshots") if until is None or name <= until]
+    old = [name for name, at in times(store, ids, now).items() if at <= now - ANY_HELD_FOR]
+    for name in sorted(old, reverse=True):
+        with suppress(StoreError):  # damaged, or pruned meanwhile
+            manifest = store.manifest("snapshots", name)
+            at = taken_by_right_clock(manifest)
+            if at is not None and at <= now - ANY_HELD_FOR:
+                return microseconds(seen_at(manifest))
+    return None
 
 
 def topic_names(store: ClusterStore, snapshot: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from dashboard.core.clock import CLOCKS_AGREE, going_on
@@ -60,6 +60,16 @@ def seen_at(snapshot: Manifest) -> datetime:
     """
     by_id = time_of(snapshot.id)
     return snapshot.taken_at if by_id is None else max(snapshot.taken_at, by_id)
+
+
+def newest_seen(cluster: ClusterStore) -> datetime:
+    """`seen_at` of the newest snapshot that can be read, or 1970: what a later one shows was seen
+    after that, whatever clocks say. Raises StoreError where snapshots cannot be listed.
+    """
+    for name in reversed(cluster.ids("snapshots")):
+        with suppress(StoreError):  # damaged, or pruned meanwhile
+            return seen_at(cluster.manifest("snapshots", name))
+    return datetime.fromtimestamp(0, UTC)
 
 
 # When snapshots were taken: ids tell, but those that follow one of a clock that ran ahead.

@@ -22,7 +22,7 @@ from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.history.deleted import deleted
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
-from dashboard.store.clocks import seen_at
+from dashboard.store.clocks import seen_at, taken_by_right_clock
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -112,5 +112,6 @@ def who_reads(
     return groups.who_reads(
         listed, topics, offsets=offsets, streams=streams, held=sums, met=readers, unread=unread,
         complete=not snapshot.details.get("groups_incomplete"), now=now,
-        deleted=deleted(cluster, now, there, snapshot.id), by_name=by_name,
+        deleted=deleted(cluster, taken_by_right_clock(snapshot), there, snapshot.id),
+        by_name=by_name,
     )  # fmt: skip

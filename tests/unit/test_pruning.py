@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dashboard.core.errors import StoreError
+from dashboard.history.deleted import last_sights, with_members
 from dashboard.history.pruning import prune, prune_findings, prune_snapshots
 from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.store.snapshot_files import Manifest, time_of
@@ -75,6 +76,17 @@ def test_the_last_sight_of_a_group_that_was_up_stays_for_a_day(cluster: ClusterS
     minutes = [round((NOW - time_of(name)).total_seconds() / 60) for name in kept]
     hourly = {m for m in minutes if m % 60 == 10}
     assert {*minutes} - hourly <= {1, 610, 420}
+
+
+def test_the_last_sight_stays_also_before_a_snapshot_that_is_damaged(cluster: ClusterStore) -> None:
+    """Once that one is removed, as it is told to be, nothing else shows that the group was up."""
+    sight = _of_groups(cluster, 180, steady=1, gone=1)
+    damaged, newest = (_of_groups(cluster, ago, steady=1) for ago in (179, 1))
+    for torn in (False, True):
+        if torn:
+            (Path(cluster.path) / "snapshots" / damaged / "groups.parquet").write_bytes(b"torn")
+            with_members.cache_clear()
+        assert last_sights(cluster, [sight, damaged, newest], {damaged, newest}, "") == {sight}
 
 
 def test_what_is_kept_or_still_being_written_stays(cluster: ClusterStore) -> None:

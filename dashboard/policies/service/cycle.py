@@ -110,8 +110,8 @@ def prepare(
     """The plan of what is due, of what has anything to purge, within the policy's budget.
 
     `busy` names the open run of each topic that has one, `confirmed_by` who switched the policy on
-    as it is defined, which is whose its waivers are, as groups were at that moment
-    (`confirmed_at`). Raises RefusedError as `read_live` does,
+    as it is defined, which is whose its waivers are, as groups were then (`confirmed_at`, in the
+    order of snapshots: `PolicyState.waives_since`). Raises RefusedError as `read_live` does,
     OWNER_UNKNOWN where no known group owns the topics, ClusterError, StoreError. Nothing is sent.
     """
     owner = application.owner
@@ -214,7 +214,8 @@ def _planned(
     """
     found = _of_read(policy, owner, read, due, use)
     here = tuple(sorted(policy.waive.keys() & read.facts.groups.keys() - {owner}))
-    came = {each.group_id for each in read.request.waive if came_back(each, read.facts)}
+    asked = [(each.group_id, each.since) for each in read.request.waive]
+    came = {group_id for group_id, since in asked if came_back(group_id, since, read.facts)}
     back = tuple(sorted(came.difference(here)))
     reason = found.outcome.reason
     for names, why in (

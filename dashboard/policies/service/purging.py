@@ -68,7 +68,7 @@ def prepared(
         busy=site.journal.busy_topics(site.cluster_id),
         use=site.journal.policy_use(site.cluster_id, policy.name, site.now() - _BUDGET_OF),
         confirmed_by=confirmed.who if confirmed else "",
-        confirmed_at=confirmed.at if confirmed else None,
+        confirmed_at=confirmed.waives_since if confirmed else None,
         now=site.now(),
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_policies import Lease, PolicyState
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
+from dashboard.store.clocks import newest_seen
 from dashboard.store.snapshots import ClusterStore
 
 Standing = Literal["on", "off", "changed", "held"]
@@ -50,7 +51,7 @@ def switch_on(
     now: datetime,
 ) -> None:
     """Let the policy run as it is defined now. Raises RefusedError READ_ONLY, OTHER_CLUSTER,
-    CONFIRMATION_MISMATCH, ROLE_TOO_LOW; UsageError WHO_MISSING.
+    CONFIRMATION_MISMATCH, ROLE_TOO_LOW; UsageError WHO_MISSING; StoreError.
 
     One that is on is confirmed anew: its service may have been silent for long, and hold it at its
     next start unless somebody did so.
@@ -63,7 +64,7 @@ def switch_on(
     journal.policy_states(cluster.cluster_id)  # one that cannot be read is not written to
     journal.switch_policy(
         cluster.cluster_id, policy.name, policy.definition_sha256, enabled=True, who=named,
-        typed=typed, from_where=from_where, now=now,
+        typed=typed, from_where=from_where, now=now, seen_at=newest_seen(cluster),
     )  # fmt: skip
 
 

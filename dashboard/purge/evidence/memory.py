@@ -56,19 +56,22 @@ def streams(store: ClusterStore) -> frozenset[str]:
     return _unpruned(store, lambda: _streams(store))
 
 
-def met(store: ClusterStore, topics: Iterable[str]) -> Met:
-    """When groups were met on `topics`, by the findings and newer snapshots. Raises StoreError."""
+def met(store: ClusterStore, topics: Iterable[str], now: datetime | None = None) -> Met:
+    """When groups were met on `topics`, by the findings and newer snapshots. Who might read any
+    topic is let go by `now`, this very moment; None: nobody is. Raises StoreError.
+    """
     wanted = sorted(set(topics))
-    return _unpruned(store, lambda: _met(store, wanted))
+    return _unpruned(store, lambda: _met(store, wanted, now))
 
 
-def _met(store: ClusterStore, wanted: list[str]) -> Met:
+def _met(store: ClusterStore, wanted: list[str], now: datetime | None) -> Met:
     analysis = _analysis(store)
     found = met_readers.known(store, analysis, topics=wanted)
     untold = {group for group, topic in found if topic == ANY_TOPIC}
     if not untold:
         return found
-    return met_readers.without_told(found, _offset_seen(store, analysis, sorted(untold)))
+    seen = _offset_seen(store, analysis, sorted(untold))
+    return met_readers.without_told(found, seen, met_readers.a_week_past(store, now))
 
 
 def _topics_there(store: ClusterStore) -> dict[str, str | None]:

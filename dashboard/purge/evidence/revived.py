@@ -7,6 +7,7 @@ another case, and its records would be lost without a word.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from dashboard.core.clock import microseconds
 from dashboard.domain.model import Group
@@ -30,19 +31,34 @@ def in_force(asked: Iterable[Waive], facts: PlanFacts) -> list[Waive]:
         or (
             each.group_id in known - facts.groups.keys()
             and not facts.incomplete
-            and not came_back(each, facts)
+            and not came_back(each.group_id, each.since, facts)
         )
     ]
 
 
-def came_back(asked: Waive, facts: PlanFacts) -> bool:
-    """Whether a snapshot met a waived group, or saw an offset of it here, after that moment."""
-    if asked.since is None:
+def came_back(group_id: str, since: datetime | None, facts: PlanFacts) -> bool:
+    """Whether a snapshot after the one of `since` met a waived group, or saw an offset of it here.
+
+    `since` tells an order, as the times of what was met do: no clock is asked.
+    """
+    if since is None:
         return False
-    since = microseconds(asked.since)
-    met = (at for (group, _), at in facts.met.items() if group == asked.group_id)
-    seen = (at for (_, group), at in facts.seen.items() if group == asked.group_id and at)
-    return any(at > since for at in (*met, *map(microseconds, seen)))
+    met = (at for (group, _), at in facts.met.items() if group == group_id)
+    seen = (at for (_, group), at in facts.seen.items() if group == group_id and at)
+    # Ids, and manifests, tell milliseconds, and a row's own time microseconds.
+    newest = microseconds(since) // 1000
+    return any(at // 1000 > newest for at in (*met, *map(microseconds, seen)))
+
+
+def still_waived(plan: Plan, facts: PlanFacts) -> frozenset[str]:
+    """The waived groups that no snapshot met since: whoever waived the others judged them before
+    they came back, and they count as ever, also where they are gone again.
+    """
+    return frozenset(
+        waiver.group_id
+        for waiver in plan.waivers
+        if not came_back(waiver.group_id, waiver.since, facts)
+    )
 
 
 def revived(

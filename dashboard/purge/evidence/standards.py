@@ -65,7 +65,7 @@ def standards(
         readings=readings(store, topics, now),
         remembered=memory.remembered(store, topics),
         streams=memory.streams(store),
-        met=memory.met(store, topics),
+        met=memory.met(store, topics, now),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,7 +17,7 @@ from dashboard.domain.model import (
     TopicState,
 )
 from dashboard.purge.evidence.retained import by_bytes
-from dashboard.purge.evidence.revived import revived
+from dashboard.purge.evidence.revived import revived, still_waived
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, offsets_reused
 from dashboard.purge.journal.journal_rows import PartitionRow
@@ -111,10 +111,11 @@ def recheck(
     read = _facts(live, plan, states, same, now=now, remembered=standards.remembered)
     facts = standards.applied(read, now)
     targets = {key: ResolvedTarget(planned[key].target_offset) for key in facts.partitions}
+    waived = still_waived(plan, facts)
     found = findings(
         facts,
         targets,
-        waived=plan.waived_groups,
+        waived=waived,
         declarations=standards.declarations,
         most_partitions=standards.purge.most_partitions,
         planned_partitions=len(plan.partitions),
@@ -133,6 +134,7 @@ def recheck(
             kept.get(key),
             key in sent,
             places.get(key, {}),
+            plan.waived_groups - waived,
         )
         _place(judged, plan, facts, standards, result)
     if wrong is not None:
@@ -306,6 +308,7 @@ class _Judged:
     kept: Window | None  # where its own retention keeps more than it did
     was_sent: bool
     places: Mapping[str, int | None]  # of groups, where one was waived
+    came_back: Collection[str]  # waived groups that count as ever
 
 
 def _place(
@@ -354,7 +357,7 @@ def _place(
 
 def _blocking(judged: _Judged, plan: Plan, standards: Standards) -> tuple[tuple[Guard, ...], str]:
     """The guards that stand now, those that do not pass by themselves first; in words, that the
-    first was lifted, but on other partitions.
+    first was lifted, but on other partitions, or that its group is waived no more.
     """
     liftable = [o for o in plan.overrides if o.name in standards.purge.liftable_guards]
     found = [f for f in judged.found if not (judged.was_sent and f.guard.name in _MOMENT)]
@@ -365,6 +368,11 @@ def _blocking(judged: _Judged, plan: Plan, standards: Standards) -> tuple[tuple[
     everywhere = {lifted for p in plan.partitions for lifted in p.lifted}
     named = (first.guard.name, first.group_id)
     guards = (first.guard, *(f.guard for f in blocking if f is not first))
+    if first.group_id in judged.came_back:
+        return guards, (
+            f" Group {first.group_id} was waived as gone, and a snapshot met it since, so that it "
+            "counts as ever. Plan again."
+        )
     if named in {(lifted.name, lifted.group_id) for lifted in judged.planned.lifted}:
         return guards, " The plan lifted another fact of it."
     if not still_blocking([first], liftable, everywhere):

@@ -44,6 +44,9 @@ _UNEVEN = """SELECT run_id FROM runs WHERE closed_at IS NULL AND NOT (
     AND EXISTS (SELECT 1 FROM run_partitions p WHERE p.run_id = runs.run_id))
   UNION SELECT run_id FROM run_topics WHERE open = 1
     AND run_id NOT IN (SELECT run_id FROM runs WHERE closed_at IS NULL)"""
+# A switch of an earlier release, also of one that was rolled back to, bears another time.
+SWITCHES = """SELECT s.*, n.seen_at FROM policy_switches s
+  LEFT JOIN policy_seen n ON n.cluster_id = s.cluster_id AND n.name = s.name AND n.at = s.at"""
 READ_ONLY = "SELECT value, who FROM switches WHERE name='read_only'"
 
 
@@ -74,6 +77,7 @@ class Chain:
         self._held: set[tuple[str, str, str]] = set()
         self._queued: dict[str, tuple[str, str | None]] = {}
         self._switched: dict[PolicyKey, Switch] = {}
+        self._seen: dict[PolicyKey, str | None] = {}
         self._carried: dict[PolicyKey, Switch] = {}
         self._requests: dict[str, _Request] = {}
         self._archived: set[tuple[int, str]] = set()
@@ -172,16 +176,19 @@ class Chain:
         return told is not None and told.state != "asked"
 
     def wrong_switches(self, rows: Iterable[sqlite3.Row]) -> list[str]:
-        """Policies that are not switched as the chain tells."""
-        kept = {
-            (row["cluster_id"], row["name"]): (bool(row["enabled"]), row["definition_sha256"])
-            for row in rows
-        }
+        """Policies that are not switched as the chain tells; rows of SWITCHES."""
+        kept, seen = {}, {}
+        for row in rows:
+            key = (row["cluster_id"], row["name"])
+            kept[key] = (bool(row["enabled"]), row["definition_sha256"])
+            seen[key] = row["seen_at"]
         told = self.switches
         return [
             f"policy {name} of cluster {cluster_id} is not switched as the chain tells"
             for cluster_id, name in sorted(told.keys() | kept.keys())
             if told.get((cluster_id, name)) != kept.get((cluster_id, name))
+            or self._seen.get((cluster_id, name), seen.get((cluster_id, name)))
+            != seen.get((cluster_id, name))
         ]
 
     def wrong_read_only(self, rows: Iterable[sqlite3.Row]) -> list[str]:
@@ -221,6 +228,7 @@ class Chain:
         elif kind == "policy":
             key = (str(body.get("cluster_id")), str(body.get("policy")))
             self._switched[key] = (body.get("enabled") is True, str(body.get("definition_sha256")))
+            self._seen[key] = body.get("seen_at")
             self._held = {held for held in self._held if held[:2] != key}
         elif kind == "policy-held":
             self._held.add((str(body.get("cluster_id")), str(body.get("policy")), body["code"]))
@@ -316,7 +324,7 @@ class AsTold:
         return [
             *found,
             *uneven(rows),
-            *chain.wrong_switches(rows("SELECT * FROM policy_switches")),
+            *chain.wrong_switches(rows(SWITCHES)),
             *chain.wrong_read_only(rows(READ_ONLY)),
         ]
 

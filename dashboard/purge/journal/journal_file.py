@@ -357,6 +357,10 @@ CREATE TABLE IF NOT EXISTS policy_switches (
   definition_sha256 TEXT NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL, from_where TEXT NOT NULL,
   PRIMARY KEY (cluster_id, name)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS policy_seen (
+  cluster_id TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, seen_at TEXT,
+  PRIMARY KEY (cluster_id, name)
+) STRICT;
 CREATE TABLE IF NOT EXISTS policy_leases (
   cluster_id TEXT PRIMARY KEY, holder TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
   taken_at TEXT NOT NULL, renewed_at TEXT NOT NULL, expires_at TEXT NOT NULL

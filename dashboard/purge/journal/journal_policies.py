@@ -36,8 +36,9 @@ FROM counted JOIN run_policies p USING (run_id) LEFT JOIN run_budgets b USING (r
 WHERE p.cluster_id=? AND p.policy=?
 """
 _SWITCH = """
-SELECT s.*, h.since AS held_since, h.until AS held_until, t.at AS taken_out_at
+SELECT s.*, n.seen_at, h.since AS held_since, h.until AS held_until, t.at AS taken_out_at
 FROM policy_switches s
+LEFT JOIN policy_seen n ON n.cluster_id = s.cluster_id AND n.name = s.name AND n.at = s.at
 LEFT JOIN policy_holds h ON h.cluster_id = s.cluster_id AND h.name = s.name
 LEFT JOIN policy_taken_out t ON t.cluster_id = s.cluster_id AND t.name = s.name
 WHERE s.cluster_id=?
@@ -100,6 +101,14 @@ class PolicyState:
     at: datetime
     from_where: str
     hold: Hold | None = None  # until a person switches it on again
+    seen_at: datetime | None = None  # what snapshots showed by then: `clocks.newest_seen`
+
+    @property
+    def waives_since(self) -> datetime:
+        """Whom it waives is waived as snapshots showed it up to then. Of a switch of an earlier
+        version nobody knows the newest one: it was at its own time, by its host's clock.
+        """
+        return self.seen_at or self.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +192,21 @@ class JournalPolicies(JournalReads):
         typed: str,
         from_where: str,
         now: datetime,
+        seen_at: datetime | None = None,
     ) -> None:
-        """Switch a policy on, for this definition only, or off; a link of the chain tells who."""
+        """Switch a policy on, for this definition only, or off; a link of the chain tells who, and
+        what snapshots showed by then (`seen_at`).
+        """
+        seen = format_time(seen_at) if seen_at else None
         body = {
             "cluster_id": cluster_id, "policy": name, "enabled": enabled,
             "definition_sha256": definition_sha256, "who": who, "typed": typed,
-            "from_where": from_where,
+            "from_where": from_where, **({"seen_at": seen} if seen else {}),
         }  # fmt: skip
         row = (cluster_id, name, int(enabled), definition_sha256, who, format_time(now), from_where)
         with self.file.write() as db:
             db.execute("REPLACE INTO policy_switches VALUES (?,?,?,?,?,?,?)", row)
+            db.execute("REPLACE INTO policy_seen VALUES (?,?,?,?)", (*row[:2], row[5], seen))
             journal_silence.confirmed(db, cluster_id, name)
             append(db, None, "policy", body, now)
 
@@ -363,6 +377,6 @@ def _state(row: sqlite3.Row) -> PolicyState:
         hold = Hold(parse_time(out), parse_time(out), journal_silence.TAKEN_OUT)
     return PolicyState(
         row["name"], bool(row["enabled"]), row["definition_sha256"], row["who"],
-        parse_time(row["at"]), row["from_where"],
-        hold,
+        parse_time(row["at"]), row["from_where"], hold,
+        parse_time(row["seen_at"]) if row["seen_at"] else None,
     )  # fmt: skip

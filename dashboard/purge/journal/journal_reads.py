@@ -12,7 +12,7 @@ from typing import Any
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import PlanError, RefusedError, UsageError
 from dashboard.purge.journal import journal_file
-from dashboard.purge.journal.journal_chain import READ_ONLY, Chain, uneven
+from dashboard.purge.journal.journal_chain import READ_ONLY, SWITCHES, Chain, uneven
 from dashboard.purge.journal.journal_file import JournalFile
 from dashboard.purge.journal.journal_pack import Stored, changed, unpack
 from dashboard.purge.journal.journal_rows import (
@@ -275,7 +275,7 @@ class JournalReads:
             wrong += folded.wrong_requests(self.file.rows(_REQUEST_STATES))
             if not as_archive:
                 wrong += folded.unexplained_start()
-                wrong += folded.wrong_switches(self.file.rows("SELECT * FROM policy_switches"))
+                wrong += folded.wrong_switches(self.file.rows(SWITCHES))
                 wrong += folded.wrong_read_only(self.file.rows(READ_ONLY))
         problems = (*folded.problems, *wrong, *cut, *([lost.message] if lost else []))
         found = Verification(folded.entries, problems, folded.first)

@@ -19,8 +19,8 @@ from dashboard.safety.guard_texts import NEVER_LIFTABLE, names
 class Waive:
     """A group to waive, and why. Raises UsageError WAIVER_INVALID when one of them is blank.
 
-    `gone`: only while no coordinator lists it, and no snapshot met it after the moment `since`;
-    `by` says so, where it is not who asks for the plan.
+    `gone`: only while no coordinator lists it, and no snapshot met it after the one that was seen
+    at `since` (`clocks.newest_seen`); `by` says so, where it is not who asks for the plan.
     """
 
     group_id: str
@@ -37,10 +37,14 @@ class Waive:
                 code="WAIVER_INVALID",
             )
 
-    def waiver(self, by: str, at: datetime, *, move: bool = False) -> Waiver:
-        """The waiver as a plan keeps it: who asked, and when."""
-        by = self.by or by
-        return Waiver(self.group_id, self.reason.strip(), by, at, move, gone=self.gone)
+    def waiver(
+        self, by: str, at: datetime, *, move: bool = False, since: datetime | None = None
+    ) -> Waiver:
+        """The waiver as a plan keeps it: who asked, when, and `since` when the group was gone."""
+        return Waiver(
+            self.group_id, self.reason.strip(), self.by or by, at, move,
+            gone=self.gone, since=self.since or since,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,7 @@ def read_live(
     Raises as `draft` does.
     """
     wrong = clocks.problem(live, now)  # first: all that follows takes its time
+    seen = clocks.newest_seen(store)  # before groups are listed: who comes back then is met later
     _overrides(settings, request.override, request.by, now)  # what is wrong there is said first
     topics = _topics(request)
     found = live.cluster_id()
@@ -172,14 +173,22 @@ def read_live(
     facts = replace(
         facts,
         streams=memory.streams(store),
-        met=memory.met(store, topics),
+        met=memory.met(store, topics, now),
         wrong_clock=wrong.why if wrong else None,
     )
     facts = memory.with_holes(store, facts, rested(settings, store))
     facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
     facts = memory.with_new_topics(store, facts, now, settings.purge)
     asked = in_force(request.waive, facts)
-    waivers = [each.waiver(request.by, now, move=request.move_waived) for each in asked]
+    waivers = [
+        each.waiver(
+            request.by,
+            now,
+            move=request.move_waived,
+            since=None if each.group_id in facts.groups else seen,
+        )
+        for each in asked
+    ]
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})
     if request.move_waived:

@@ -19,6 +19,8 @@ class Waiver:
     `move`: once the records below a target are gone, its offset there follows to the target.
     `alive`: it had members when the plan was made, or nobody could tell; the plan says so. `gone`:
     no coordinator listed it then, and one that is listed before a request is refused (`revived`).
+    `since`: where none did, by whomever it was waived, it is as it was when a snapshot of that
+    moment was the newest (`clocks.newest_seen`); one that a later one met counts as ever.
     """
 
     group_id: Text
@@ -28,6 +30,7 @@ class Waiver:
     move: bool = field(default=False, metadata=LATER)
     alive: bool = field(default=False, metadata=LATER)
     gone: bool = field(default=False, metadata=LATER)
+    since: Moment | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

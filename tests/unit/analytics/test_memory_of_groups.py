@@ -421,6 +421,23 @@ def test_a_group_that_may_have_read_any_topic_holds_each_also_when_it_is_gone(
     assert ("etl", "*") in memory.met(lab.cluster, ["t"])
 
 
+@pytest.mark.parametrize(("days", "ahead"), [(2, 0), (2, 9), (9, 9), (9, 0)])
+def test_it_is_let_go_once_a_snapshot_without_it_is_a_week_old_by_a_proved_clock(
+    lab: Lab, days: int, ahead: int
+) -> None:
+    """Of what a clock collects that is `ahead` by so many days nobody knows how long ago it was."""
+    _untold(lab, "rebalancing")
+    lab.write(Snapshot().topic("t", groups={"a": 90}))
+    lab.minutes += 1440 * (days + ahead)
+    lab.write(Snapshot().topic("t", groups={"a": 90}), clock_ahead_seconds=86400.0 * ahead)
+    lab.analyze()
+    held = (days, ahead) != (9, 0)
+    assert (names(lab.targets()["t"]) == ["no-committed-offset"]) is held
+    now = START + timedelta(days=days, minutes=5)
+    assert (("etl", "*") in memory.met(lab.cluster, ["t"], now)) is (days == 2)
+    assert ("etl", "*") not in memory.met(lab.cluster, ["t"], now + timedelta(days=9))
+
+
 def test_members_by_a_pattern_hold_all_that_it_takes_in_when_they_are_gone(lab: Lab) -> None:
     """They were assigned one topic when they were met, and died before they had the other."""
     group = {"group_id": "etl", "type": "consumer", "state": "Reconciling", "members": 1,

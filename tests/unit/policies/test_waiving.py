@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from dashboard.collect.collected_tables import table_of, to_arrow
+from dashboard.core.clock import format_time
 from dashboard.policies.checking import check
 from dashboard.policies.service.purging import Job, Site
 from dashboard.policies.simulate import simulate
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import declaration
+from dashboard.store.clocks import newest_seen
 from dashboard.ui.timeline import said
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
@@ -38,10 +40,10 @@ class Room(ServiceRoom):
         self.snapshot("old", "shop")
         self.switch_on(of)
 
-    def snapshot(self, *listed: str) -> None:
+    def snapshot(self, *listed: str, old: int = 40) -> None:
         """A minute later, a snapshot in which these groups were listed; `shop` has read all."""
         self.clock.now += timedelta(minutes=1)
-        committed = {"old": 40, "shop": 100}
+        committed = {"old": old, "shop": 100}
         columns: dict[str, dict[str, list[Any]]] = {
             "topics": {"topic_no": [0], "topic": [TOPIC], "topic_id": [f"id-{TOPIC}"]},
             "partitions": {
@@ -109,7 +111,7 @@ def test_a_group_that_is_gone_is_waived_and_the_journal_names_why_and_by_whom(ro
     (queued, *_) = room.journal.entries(run.run_id)
     assert queued.body["waivers"] == [
         {"group_id": "old", "reason": "gone since May", "by": by, "gone": True,
-         "at": queued.body["waivers"][0]["at"]}
+         "at": queued.body["waivers"][0]["at"], "since": format_time(newest_seen(room.store))}
     ]  # fmt: skip
     assert "waived old: gone since May" in said(queued)
     (planned,) = room.journal.plan(run.run_id).partitions
@@ -188,6 +190,71 @@ def test_one_that_came_back_after_it_was_confirmed_is_waived_no_more(
     told = "not waived, since it was met after the policy was switched on"
     assert (told in status["reason"]) is not again
     assert room.live.log_start(TOPIC) == (100 if again else 40)
+
+
+@pytest.mark.parametrize("back", [True, False])
+@pytest.mark.parametrize("days_ahead", [-2, 2, 400])
+def test_whether_it_came_back_is_told_by_the_order_of_snapshots_and_no_clock(
+    tmp_path: Path, days_ahead: int, *, back: bool
+) -> None:
+    """The host's clock was wrong in the minute in which somebody confirmed it."""
+    room = Room(tmp_path, policy(WAIVES))
+    room.clock.now += timedelta(days=days_ahead)
+    room.switch_on(room.settings.policies[0])
+    room.clock.now -= timedelta(days=days_ahead)
+    if back:
+        room.snapshot("old", "shop")
+    room.snapshot("shop")
+    assert ("not waived" in room.cycle()["reason"]) is back
+    assert room.live.log_start(TOPIC) == (40 if back else 100)
+    assert room.journal.verify().ok
+    room.journal.close()
+
+
+def test_confirmed_again_it_is_waived_also_where_a_collect_ran_far_ahead(room: Room) -> None:
+    """Ids follow that collect for 400 days, and so does when they met a group."""
+    room.clock.now += timedelta(days=400)
+    room.snapshot("shop")
+    room.clock.now -= timedelta(days=400)
+    room.snapshot("old", "shop")
+    room.snapshot("shop")
+    assert "not waived, since it was met" in room.cycle()["reason"]
+    room.switch_on(room.settings.policies[0])
+    room.clock.now += timedelta(seconds=30)
+    assert "not waived" not in room.cycle()["reason"]
+    assert room.live.log_start(TOPIC) == 100
+
+
+def test_a_switch_of_an_earlier_version_counts_from_its_own_time(room: Room) -> None:
+    """It kept no more than that."""
+    (of,) = room.settings.policies
+    room.journal.switch_policy(
+        room.live.id, of.name, of.definition_sha256, enabled=True, who="ann", typed="x",
+        from_where="here", now=room.clock(),
+    )  # fmt: skip
+    room.snapshot("old", "shop")
+    room.snapshot("shop")
+    assert "not waived, since it was met" in room.cycle()["reason"]
+
+
+@pytest.mark.parametrize("members", [0, 1], ids=["without members", "alive"])
+def test_one_that_a_snapshot_met_between_plan_and_request_is_refused_though_it_is_gone_again(
+    room: Room, members: int
+) -> None:
+    """Back for a minute, as far as 60; then somebody deleted it, to have it read all again."""
+    jobs: list[Job] = []
+    service = room.service(start=jobs.append)
+    service.turn()
+    room.live.members["old"] = members
+    room.snapshot("old", "shop", old=60)
+    room.snapshot("shop")
+    jobs[0]()
+    service.close()
+    (run,) = room.runs()
+    (row,) = room.journal.partitions(run.run_id)
+    assert (run.state, row.state, row.error) == ("refused", "not_done", "unread-by-group")
+    assert "Group old was waived as gone, and a snapshot met it since" in str(row.message)
+    assert (room.live.sent, room.live.log_start(TOPIC)) == ([], 0)
 
 
 def test_nobody_is_waived_by_a_list_that_may_lack_a_group(room: Room) -> None:

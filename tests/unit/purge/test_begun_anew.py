@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import Group, GroupListing, TopicPartition
+from dashboard.history.deleted import deleted
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
-from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
@@ -28,6 +29,7 @@ from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_memory_age import SETTINGS
 
+DAY = 24 * 60  # in minutes
 READ = (90, 90)  # what group etl had committed on the two partitions
 
 
@@ -145,6 +147,40 @@ def test_one_that_is_gone_sooner_than_kafka_drops_it_was_deleted_to_read_all_aga
         assert "Group etl is listed no more" in plan.partitions[0].guards[0].reason
 
 
+@pytest.mark.parametrize("days_ahead", [0, 1, 400])
+@pytest.mark.parametrize(("days", "held"), [(30, False), (0.5, True)], ids=["a month", "hours"])
+def test_how_long_ago_it_had_members_is_told_by_proved_clocks_whatever_ids_say(
+    store: ClusterStore, days: float, held: bool, days_ahead: int
+) -> None:
+    """One collect ran ahead, and ids follow it: who left a month ago was not deleted lately."""
+    ago, ahead = int(days * DAY), days_ahead * DAY
+    snapshot(store, 40 * DAY, ahead=ahead)
+    snapshot(store, ago, READ, members=True)
+    snapshot(store, ago // 2, ahead=ahead)
+    for minutes_ago in (ago // 3, 5):
+        snapshot(store, minutes_ago)
+    assert names(plan_of(Nobody(2), store)) == ([["no-committed-offset"]] * 2 if held else [[], []])
+
+
+@pytest.mark.parametrize(
+    ("ahead", "between", "held"), [(0, False, False), (7, False, True), (7, True, False)]
+)
+def test_one_of_no_known_time_is_as_young_as_it_may_be(
+    store: ClusterStore, ahead: int, between: bool, held: bool
+) -> None:
+    """Until one behind it is a day old by a proved clock. Who does not know the time, as an
+    analysis of what a wrong clock collected, knows that it is later than the newest proved one.
+    """
+    snapshot(store, 3 * DAY)
+    snapshot(store, DAY + 60, READ, members=True, ahead=ahead)
+    if between:
+        snapshot(store, DAY + 30)
+    snapshot(store, 10)
+    snapshot(store, 5, ahead=5 * DAY)
+    for now in (NOW, None):
+        assert deleted(store, now, ()) == ({"etl"} if held else set())
+
+
 def test_one_that_the_plan_saw_and_nobody_lists_before_sending_is_refused_by_name(
     store: ClusterStore,
 ) -> None:
@@ -156,6 +192,30 @@ def test_one_that_the_plan_saw_and_nobody_lists_before_sending_is_refused_by_nam
     found = recheck(Nobody(2), plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
     assert (len(rows), found.allowed) == (2, {})
     assert "Group etl is listed no more" in found.refused[TopicPartition(TOPIC, 1)].reason
+
+
+@pytest.mark.parametrize("met", [None, "offset", "members"])
+@pytest.mark.parametrize("ahead", [0, 60, -60])
+def test_one_that_a_person_waived_as_gone_is_waived_as_it_was(
+    store: ClusterStore, met: str | None, ahead: int
+) -> None:
+    """A snapshot met it after the plan, and it is gone again, whatever that collector's clock."""
+    snapshot(store, 60, READ)
+    live = FakeCluster(2)
+    live.offsets_of = {"h": {0: 95, 1: 95}}
+    request = PlanRequest(
+        (TOPIC,), parse_target("committed"), waive=(Waive("etl", "gone"),), by="ann"
+    )
+    plan = read_live(live, SETTINGS, store, request, now=NOW).plan([])
+    assert Plan.from_json_text(plan.to_json_text(), "plan") == plan
+    snapshot(store, 4, (92, 92) if met == "offset" else (), members=met == "members", ahead=ahead)
+    snapshot(store, 3)
+    rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.free_partitions]
+    found = recheck(live, plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    assert len(rows) == 2
+    assert len(found.allowed) == (0 if met else 2)
+    for refusal in found.refused.values():
+        assert "Group etl was waived as gone, and a snapshot met it since" in refusal.reason
 
 
 @pytest.mark.parametrize(("before", "after"), [(30, 0), (0, -30)])

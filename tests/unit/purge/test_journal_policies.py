@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,10 +50,12 @@ def take(journal: Journal, holder: str = "ours", now: datetime = NOW) -> str:
     ).holder
 
 
-def switch(journal: Journal, sha256: str = "sha", *, on: bool = True) -> None:
+def switch(
+    journal: Journal, sha256: str = "sha", *, on: bool = True, seen_at: datetime | None = None
+) -> None:
     journal.switch_policy(
         CLUSTER, "tidy", sha256, enabled=on, who="ann", typed="switch on policy tidy on prod",
-        from_where="host", now=NOW,
+        from_where="host", now=NOW, seen_at=seen_at,
     )  # fmt: skip
 
 
@@ -113,7 +116,7 @@ def test_a_policy_is_off_until_its_sentence_and_off_again_when_its_definition_ch
 
 
 def test_who_switched_a_policy_is_a_link_of_the_chain(journal: Journal) -> None:
-    switch(journal)
+    switch(journal, seen_at=NOW - TTL)
     (entry,) = journal.entries()
     told = ("policy", "enabled", "definition_sha256", "who", "typed", "from_where", "cluster_id")
     assert (entry.kind, entry.run_id) == ("policy", None)
@@ -123,7 +126,24 @@ def test_who_switched_a_policy_is_a_link_of_the_chain(journal: Journal) -> None:
     state = journal.policy_states(CLUSTER)["tidy"]
     assert (state.who, state.at, state.from_where) == ("ann", NOW, "host")
     assert (state.enabled, state.definition_sha256, state.hold) == (True, "sha", None)
+    assert (entry.body["seen_at"], state.waives_since) == (format_time(NOW - TTL), NOW - TTL)
     assert journal.policy_states("another") == {}
+
+
+def test_a_switch_of_an_earlier_version_tells_its_own_time_alone(tmp_path: Path) -> None:
+    """Its file is opened as it is; and one that is switched off by it shows nothing of before."""
+    journal = Journal(tmp_path / "journal.sqlite")
+    switch(journal)
+    journal.file.rows("DROP TABLE policy_seen")
+    journal.close()
+    journal = Journal(tmp_path / "journal.sqlite")
+    assert "seen_at" not in journal.entries()[0].body
+    assert journal.policy_states(CLUSTER)["tidy"].waives_since == NOW
+    for seen_at in (NOW - TTL, None):
+        switch(journal, seen_at=seen_at)
+        assert journal.policy_states(CLUSTER)["tidy"].seen_at == seen_at
+    assert journal.verify().ok
+    journal.close()
 
 
 @pytest.mark.parametrize(
@@ -133,6 +153,8 @@ def test_who_switched_a_policy_is_a_link_of_the_chain(journal: Journal) -> None:
         "UPDATE policy_switches SET definition_sha256='another'",
         "DELETE FROM policy_switches",
         "INSERT INTO policy_switches VALUES ('cluster-1','more',1,'x','eve','2026','h')",
+        "UPDATE policy_seen SET seen_at='2027-01-01T00:00:00.000Z'",
+        "DELETE FROM policy_seen",
         "UPDATE run_policies SET policy='more'",
         "DELETE FROM run_policies",
         "UPDATE entries SET body=replace(body, 'ann', 'eve') WHERE kind='policy'",
@@ -140,6 +162,7 @@ def test_who_switched_a_policy_is_a_link_of_the_chain(journal: Journal) -> None:
 )
 def test_a_switch_changed_behind_its_back_is_found(journal: Journal, sql: str) -> None:
     insert(ready(journal), free_plan())
+    switch(journal, seen_at=NOW)
     assert journal.verify().ok
     journal.file.rows(sql)
     assert not journal.verify().ok

@@ -24,7 +24,7 @@ from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_memory_age import SETTINGS
 
-MINUTE = timedelta(minutes=1)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 REQUEST = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
 
 REREADING = Group("g", "consumer", "Stable", 1, (KEY,))
@@ -157,16 +157,33 @@ def test_an_offset_of_before_tells_nothing_of_what_it_rebalanced_for(tmp_path: P
     assert told.free_partitions
 
 
-@pytest.mark.parametrize(("days", "holds"), [(6.9, True), (7.1, False)])
-def test_who_was_met_in_one_rebalance_alone_is_let_go_after_a_week(
-    days: float, holds: bool
+@pytest.mark.parametrize(("past", "holds"), [(None, True), (6, True), (7, False)])
+def test_who_was_met_in_one_rebalance_alone_is_let_go_with_what_is_a_week_old(
+    past: int | None, holds: bool
 ) -> None:
     """Each run of a test has a group of its own, and each of them rebalances for three seconds."""
-    later = round(days * 24 * 3600 * 10**6)
-    met = {("it-7f3c", ANY_TOPIC): 0, ("it-7f3c", "orders"): 0, ("steady", ""): later}
-    found = without_told(met, {})
+    met = {("it-7f3c", ANY_TOPIC): 7, ("it-7f3c", "orders"): 7, ("steady", ""): 7}
+    found = without_told(met, {}, past)
     assert (("it-7f3c", ANY_TOPIC) in found) is holds
     assert found.keys() >= met.keys() - {("it-7f3c", ANY_TOPIC)}
+
+
+@pytest.mark.parametrize("days_ahead", [0, 8, 400, -8, -400])
+@pytest.mark.parametrize("wrong", ["before", "meeting", "after"])
+@pytest.mark.parametrize(("days", "holds"), [(0.1, True), (6.9, True), (16, False)])
+def test_that_week_passes_by_proved_clocks_alone(
+    tmp_path: Path, days: float, holds: bool, wrong: str, days_ahead: int
+) -> None:
+    """One collect ran ahead, or behind: before the group was met, as it was met, or after that."""
+    store = ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
+    age, ahead = timedelta(days=days), timedelta(days=days_ahead)
+    for at, name in ((age + HOUR, "before"), (age, "meeting"), (age - HOUR / 2, "after")):
+        known_by = "rebalancing" if name == "meeting" else None
+        snapshot_of(store, at, known_by, ahead=ahead if name == wrong else timedelta(0))
+    snapshot_of(store, age - HOUR, None)
+    snapshot_of(store, MINUTE, None)
+    plan = read_live(Room(tmp_path).live, SETTINGS, store, REQUEST, now=NOW).plan([])
+    assert bool(plan.free_partitions) is not holds
 
 
 def snapshot_of(
@@ -176,25 +193,28 @@ def snapshot_of(
     *,
     there: bool = True,
     offset: bool = False,
+    ahead: timedelta = timedelta(0),
 ) -> None:
-    """It shows the topic, and how group app is known by topic `other`, if that is `there`; an
-    `offset` besides.
+    """It shows the topic, which group a reads, and how group app is known by topic `other`, if that
+    is `there`; an `offset` besides. The clock was so far `ahead` of the controller's.
     """
-    writer = store.begin("snapshots", NOW - age)
+    writer = store.begin("snapshots", NOW - age + ahead)
     names = [TOPIC, "other"] if there else [TOPIC]
     topics = {"topic_no": [0, 1], "topic": names, "topic_id": ["id-1", "id-2"],
               "is_internal": [False, False]}  # fmt: skip
     topics = {name: values[: len(names)] for name, values in topics.items()}
     writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
     rebalances, at = known_by == "rebalancing", [{"topic": "other", "partition": 0}]
-    group = {"group_id": ["app"], "type": ["classic"], "members": [1],
-             "state": ["PreparingRebalance" if rebalances else "Stable"],
-             "assigned": [at if known_by == "members" else []]}  # fmt: skip
-    writer.write("groups", build(SNAPSHOT_TABLES["groups"], group if known_by else {}))
+    group = {"group_id": ["a", "app"], "type": ["classic"] * 2, "members": [1, 1],
+             "state": ["Stable", "PreparingRebalance" if rebalances else "Stable"],
+             "assigned": [[{"topic": TOPIC, "partition": 0}], at if known_by == "members" else []],
+             }  # fmt: skip
+    group = {name: of[: 2 if known_by else 1] for name, of in group.items()}
+    writer.write("groups", build(SNAPSHOT_TABLES["groups"], group))
     rows = {"group_id": ["app"], "topic_no": [1], "partition": [0], "committed_offset": [5]}
     told = offset or known_by == "offset"
     writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], rows if told else {}))
-    writer.commit(0.1, {**NOTHING_HIDDEN, "clock_ahead_seconds": 0.0})
+    writer.commit(0.1, {**NOTHING_HIDDEN, "clock_ahead_seconds": ahead.total_seconds()})
 
 
 @pytest.mark.parametrize(("other", "state"), [(False, "done"), (True, "refused")])
