@@ -123,7 +123,8 @@ def show_runs(view: PolicyView, now: datetime) -> None:
 def show_undefined(screen: Screen) -> None:
     """One line and a button each; nothing where there is none. A fragment, as each switch is."""
     known = open_journal().policy_states(screen.cluster.cluster_id)
-    for state in switching.on_and_undefined(known.values(), screen.settings.policies):
+    defined = screen.settings.policies
+    for state in switching.on_and_undefined(known.values(), defined, screen.cluster):
         _undefined(screen, state)
     error = st.session_state.pop("undefined-error", None)
     if isinstance(error, LowwaterError):
@@ -135,9 +136,9 @@ def _undefined(screen: Screen, state: PolicyState) -> None:
         st.caption(
             markup.plain(
                 f"⚠ Policy {state.name} is switched on (by {state.who}, "
-                f"{formats.ago(state.at, utc_now())}), and the settings do not define it: nothing "
-                "of it runs. A service that sees that holds it, should it come back; switch it off "
-                "if it is not to."
+                f"{formats.ago(state.at, utc_now())}), and the settings do not define it for "
+                "this cluster: nothing of it runs. A service that sees that holds it, should it "
+                "come back; switch it off if it is not to."
             )
         )
         if not access.only("operator", "Switching a policy off"):

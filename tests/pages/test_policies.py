@@ -377,6 +377,18 @@ def test_one_that_the_settings_do_not_define_is_switched_off_here(
     assert not journal.policy_states(sample_store.CLUSTER_ID)["gone"].enabled
 
 
+def test_one_that_is_on_here_and_defined_for_another_cluster_is_switched_off_here(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal)
+    app = open_policies(ORDERS + 'cluster = "prod-us"\n')
+    assert "For other clusters, and not shown: orders (prod-us)." in said(app)
+    assert "the settings do not define it for this cluster" in said(app)
+    next(f for f in app.text_input if f.key == "undefined-who-orders").set_value("ann").run()
+    next(b for b in app.button if b.key == "undefined-off-orders").click().run()
+    assert not journal.policy_states(sample_store.CLUSTER_ID)["orders"].enabled
+
+
 def test_one_that_was_taken_out_is_confirmed_again_for_that_reason(
     open_policies: OpenPolicies, journal: Journal
 ) -> None:

@@ -49,7 +49,7 @@ def run(
             found = check(site, live, policies)
         known = serving(journal, cluster.cluster_id, settings.purge.most_service_silence)
         states = journal.policy_states(cluster.cluster_id)
-        undefined = on_and_undefined(states.values(), settings.policies)
+        undefined = on_and_undefined(states.values(), settings.policies, cluster)
         read_only = stopped(settings, journal) is not None
         waiting = journal.untold_alerts(cluster.cluster_id)
         weeks = [_week(site, each) for each in found]
@@ -139,7 +139,8 @@ def _not_told(row: AlertRow) -> str:
 
 
 def _undefined(name: str) -> str:
-    return f"{name}: on, and the settings do not define it: lowwater policies off {name}"
+    said = f"{name}: on, and the settings do not define it for this cluster"
+    return f"{said}: lowwater policies off {name}"
 
 
 def _policy(checked: Checked, week: Simulation | None, cluster_name: str) -> list[str]:
