@@ -53,7 +53,7 @@ def show() -> None:
         screen.findings.read("holds")
     with st.container(border=True):
         step(1, "Target", "which records may go")
-        handed = None if routes.asked_topics() else drafting.handed()
+        handed = None if routes.asked_topics() else drafting.handed(screen)
         request = show_handed(handed) if handed else choose_target(screen)
         draft = preview_of(screen, request) if request else None
         if request is None:
@@ -117,7 +117,7 @@ def show_handed(request: Request) -> Request:
 
 def preview_of(screen: Screen, request: Request) -> Draft | None:
     """The draft of this request; read when asked for, and at once when a page sent topics here."""
-    found = drafting.current(request)
+    found = drafting.current(screen, request)
     sent_here = tuple(routes.asked_topics()) == request.topics
     first = sent_here and found is None and st.session_state.get("lw-arrived") != request.name
     asked = st.button("Preview", key="preview", type="secondary" if found or first else "primary")

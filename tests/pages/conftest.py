@@ -23,6 +23,7 @@ from dashboard.purge.plan import drafts
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.settings import PurgeSettings
+from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.ui.session import context
 from tests.support import sample_store
 from tests.unit.purge.forecasts import EVEN, reading
@@ -103,9 +104,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PlanRequest]]:
 
     asked: list[PlanRequest] = []
 
-    def drafted(_settings: object, _root: str, _cluster: str, request: PlanRequest) -> Plan:
+    def drafted(_settings: object, root: str, cluster: str, request: PlanRequest) -> Plan:
         asked.append(request)
-        return a_plan(request)
+        return a_plan(request, ClusterStore(Store(root), cluster))
 
     monkeypatch.setattr(drafts, "draft", drafted)
     monkeypatch.setattr(forecasts, "forecast", lambda *_: judge(reading(EVEN), {}, PurgeSettings()))

@@ -130,6 +130,7 @@ def rows_of(screen: Screen) -> list[TopicRow]:
 _KEPT_KEY = "lw-kept"
 CHOOSING = "lw-room"  # whether a panel is open whose reader chooses: nothing is redrawn under it
 _PAGE_KEY = "lw-page"
+_CLUSTER_KEY = "lw-shown-cluster"  # by its id, and what the session holds is of it
 ADDRESS_KEYS = (
     "topic", "broker", "group", "guard", "who", "run", "kind", "state", "folder", "verdict",
     "cause", "policy", "request", "every",
@@ -292,6 +293,8 @@ def entered(page: str) -> None:
     """
     among = choices()
     its = among[0] if len(among) == 1 and not named_cluster() else chosen(among)
+    if its is not None:
+        _forget_others(its.cluster_id)
     key = its.key if its and len(among) > 1 else None
     routes.keep_cluster(its.cluster_id if its else named_cluster(), key)
     if st.session_state.get(_PAGE_KEY) != page:
@@ -300,6 +303,16 @@ def entered(page: str) -> None:
         # Filters are bound to the address: without this the last visit's would come back.
         for key in ADDRESS_KEYS:
             st.session_state.pop(key, None)
+
+
+def _forget_others(cluster_id: str) -> None:
+    """Links to another cluster load the page anew. Where a session comes to one all the same, what
+    was chosen, typed, drafted or answered for the one before does not go on in it.
+    """
+    if st.session_state.get(_CLUSTER_KEY, cluster_id) != cluster_id:
+        for key in list(st.session_state):
+            del st.session_state[key]
+    st.session_state[_CLUSTER_KEY] = cluster_id
 
 
 def _argument() -> str | None:
