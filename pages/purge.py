@@ -20,6 +20,7 @@ from dashboard.ui.purge import (
     requests_now,
     run_view,
     runs,
+    second_person,
 )
 from dashboard.ui.purge.confirming import choose_mode
 from dashboard.ui.purge.drafting import Draft, Request, choose_target
@@ -44,10 +45,10 @@ def show() -> None:
         return
     if request_id := routes.param("request"):
         st.query_params["request"] = request_id
-        confirming.show(screen, request_id)
+        second_person.show(screen, request_id)
         return
     states.notes(screen)
-    confirming.waiting(screen)
+    second_person.waiting(screen)
     screen.snapshot.read("topics", "partitions")
     if screen.findings:
         screen.findings.read("holds")
