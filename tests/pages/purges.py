@@ -53,6 +53,7 @@ def a_plan(request: PlanRequest, store: ClusterStore | None = None) -> Plan:
         most_partitions=100,
         created_by=request.by,
         now=now,
+        name_shared=store is not None and store.others_called(store.name),
         expires_after=timedelta(hours=1),
     )
 

@@ -64,13 +64,13 @@ def run(
             "alerts_waiting": [_waiting(row) for row in waiting],
             "on_and_undefined": [state.name for state in undefined],
             "policies": [
-                {**each.to_json(cluster.name), "past_week": week and week.to_json()}
+                {**each.to_json(cluster.called), "past_week": week and week.to_json()}
                 for each, week in zip(found, weeks, strict=True)
             ],
         }
         first = f"{_service(known, site.now())}{'; read_only is on' if read_only else ''}"
         others = [*(_not_told(row) for row in waiting), *(_undefined(s.name) for s in undefined)]
-        text = _text(cluster.name, [first, *others], zip(found, weeks, strict=True))
+        text = _text(cluster.called, [first, *others], zip(found, weeks, strict=True))
     output.emit(value, text, as_json=args.json)
     return _exit_code(found)
 

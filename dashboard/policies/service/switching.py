@@ -75,7 +75,7 @@ def _refuse_other(cluster: ClusterStore, policy: Policy, typed: str) -> None:
             "Switch it on there, or correct 'cluster' in its settings.",
             code="OTHER_CLUSTER",
         )
-    sentence = policy.confirmation(cluster.name)
+    sentence = policy.confirmation(cluster.called)
     if typed != sentence:
         raise RefusedError(
             f"'{typed}' is not the confirmation of policy {policy.name} as it is defined now",
