@@ -190,7 +190,7 @@ def switch(screen: Screen, policy: Policy) -> None:
 
 def _on(screen: Screen, policy: Policy, standing: Standing, state: PolicyState | None) -> None:
     hold = state.hold if state and state.enabled else None
-    st.html(_asked(policy.confirmation(screen.cluster.called), standing, hold))
+    st.html(_asked(policy.confirmation(screen.called), standing, hold))
     left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
     typed = left.text_input(
         "Confirmation", key=f"policy-confirm-{policy.name}", live=True, autocomplete="off"
@@ -254,7 +254,7 @@ def why_not(screen: Screen, policy: Policy, typed: str, who: str) -> str:
         return "Purges are switched off (read-only): no policy can be switched on."
     if not who.strip():
         return "Say who you are: the journal keeps it."
-    if typed != policy.confirmation(screen.cluster.called):
+    if typed != policy.confirmation(screen.called):
         return "The button is enabled when the sentence matches."
     return ""
 

@@ -18,19 +18,9 @@ from dashboard.store.snapshots import Store
 from dashboard.ui.purge import drafting
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
-from tests.pages.conftest import Open, said
+from tests.pages.conftest import OTHER, Open, said
 from tests.pages.purges import SENTENCE, Requests, a_plan, confirmation
 from tests.support import sample_store
-
-OTHER = "aNoTheRCLusTer000000x2"
-
-
-@pytest.fixture
-def two(tmp_path: Path) -> Path:
-    """`prod-eu`, and `staging` in which groups hold everything back."""
-    sample_store.write(tmp_path / "data")
-    sample_store.write(tmp_path / "data", "rich", cluster_id=OTHER, name="staging")
-    return tmp_path
 
 
 def hrefs(app: AppTest) -> list[str]:

@@ -14,7 +14,7 @@ from dashboard.purge.jobs import approving
 from dashboard.purge.jobs.requests import PurgeRequest
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
-from dashboard.ui.purge import looking, plan_view
+from dashboard.ui.purge import elsewhere, looking, plan_view
 from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, context, routes
 from dashboard.ui.session.context import Screen
@@ -51,16 +51,19 @@ def show(screen: Screen, request_id: str) -> None:
     journal, now = open_journal(), utc_now()
     request = journal.request(request_id)
     plan = journal.requested_plan(request_id)
+    waits = request.state_at(now) == "asked"
+    here = elsewhere.is_here(screen, elsewhere.request(request))
     with st.container(border=True):
         st.html(head_html(request))
-        plan_view.show(plan)
-        if request.state_at(now) == "asked":
+        plan_view.show(plan, handed_out=here)
+        if waits and here:
             looking.offer_plan(screen, plan)
-    if request.state_at(now) == "asked":
+    if waits and here:
         with st.container(border=True):
             _decide(request, plan)
+    if waits:
         _follow(request_id)
-    elif request.run_id:
+    elif request.run_id and here:
         routes.link("purge", f"See run {request.run_id}", run=request.run_id)
     st.button("Back", key="request-back", on_click=routes.stay)
 

@@ -162,6 +162,17 @@ class Screen:
         return [broker for broker in self.brokers if not broker.reachable]
 
     @property
+    def called(self) -> str:
+        """The cluster's name; with its id where another one of the data folder has the same."""
+        return called(self.cluster.cluster_id, self.cluster.name)
+
+    @property
+    def key(self) -> str:
+        """The one word that names the cluster: its name, or its id where others have that name."""
+        name = self.cluster.name
+        return name if self.called == name else self.cluster.cluster_id
+
+    @property
     def price(self) -> Price | None:
         """What storage costs on this cluster, where the settings tell it."""
         return self.settings.price.of(self.cluster.name, self.cluster.cluster_id)
@@ -239,6 +250,14 @@ def choices() -> tuple[Choice, ...]:
         return _choices(settings().data)
     except LowwaterError:
         return ()
+
+
+def called(cluster_id: str, name: str) -> str:
+    """A cluster's name, also one that is not in the data folder; with its id where another cluster
+    of the data folder has the same.
+    """
+    shared = any(each.name == name and each.cluster_id != cluster_id for each in choices())
+    return f"{name} ({cluster_id})" if shared else name
 
 
 def chosen(among: Sequence[Choice]) -> Choice | None:
