@@ -10,12 +10,13 @@ import streamlit as st
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
+from dashboard.core.words import first_letter_up
 from dashboard.people import people
 from dashboard.policies.service import switching
 from dashboard.policies.service.switching import Serving, Standing, serving
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import PolicyState
+from dashboard.purge.journal.journal_policies import Hold, PolicyState
 from dashboard.settings.policies.policy import Policy
 from dashboard.ui import policy_advice, policy_table
 from dashboard.ui.components import markup, states
@@ -122,7 +123,8 @@ def show_runs(view: PolicyView, now: datetime) -> None:
 def show_undefined(screen: Screen) -> None:
     """One line and a button each; nothing where there is none. A fragment, as each switch is."""
     known = open_journal().policy_states(screen.cluster.cluster_id)
-    for state in switching.on_and_undefined(known.values(), screen.settings.policies):
+    defined = screen.settings.policies
+    for state in switching.on_and_undefined(known.values(), defined, screen.cluster):
         _undefined(screen, state)
     error = st.session_state.pop("undefined-error", None)
     if isinstance(error, LowwaterError):
@@ -134,9 +136,9 @@ def _undefined(screen: Screen, state: PolicyState) -> None:
         st.caption(
             markup.plain(
                 f"⚠ Policy {state.name} is switched on (by {state.who}, "
-                f"{formats.ago(state.at, utc_now())}), and the settings do not define it: nothing "
-                "of it runs. A service that sees that holds it, should it come back; switch it off "
-                "if it is not to."
+                f"{formats.ago(state.at, utc_now())}), and the settings do not define it for "
+                "this cluster: nothing of it runs. A service that sees that holds it, should it "
+                "come back; switch it off if it is not to."
             )
         )
         if not access.only("operator", "Switching a policy off"):
@@ -178,7 +180,7 @@ def switch(screen: Screen, policy: Policy) -> None:
         if access.only("operator", "Switching a policy off"):
             _off(screen, policy)
     elif access.only(people.deciding_role(screen.settings), "Switching a policy on"):
-        _on(screen, policy, standing)
+        _on(screen, policy, standing, state)
     error = st.session_state.pop("policy-error", None)
     if isinstance(error, LowwaterError):
         states.show_error(error)
@@ -186,8 +188,9 @@ def switch(screen: Screen, policy: Policy) -> None:
         st.rerun(scope="app")
 
 
-def _on(screen: Screen, policy: Policy, standing: Standing) -> None:
-    st.html(_asked(policy.confirmation(screen.cluster.name), standing))
+def _on(screen: Screen, policy: Policy, standing: Standing, state: PolicyState | None) -> None:
+    hold = state.hold if state and state.enabled else None
+    st.html(_asked(policy.confirmation(screen.called), standing, hold))
     left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
     typed = left.text_input(
         "Confirmation", key=f"policy-confirm-{policy.name}", live=True, autocomplete="off"
@@ -207,17 +210,14 @@ def _on(screen: Screen, policy: Policy, standing: Standing) -> None:
     st.caption(blocked or f"Ready. Purges begin when a service runs. {_REACH}")
 
 
-_AGAIN = {
-    "changed": "Its definition changed since it was switched on: confirm it as it is now. ",
-    "held": "No service gave a sign of life for long. Make sure that nobody switched the policy "
-    "off, or stopped every purge, which a restored journal would have forgotten; then confirm it "
-    "again. ",
-}
-
-
-def _asked(sentence: str, standing: Standing) -> str:
-    """What the sentence is typed for."""
-    why = _AGAIN.get(standing, "")
+def _asked(sentence: str, standing: Standing, hold: Hold | None) -> str:
+    """What the sentence is typed for; of one that is held, why, in the words of its hold."""
+    why = ""
+    if standing == "changed":
+        why = "Its definition changed since it was switched on: confirm it as it is now. "
+    if hold is not None:
+        again = f"{first_letter_up(hold.ask)}, then confirm it again."
+        why += f"{text(first_letter_up(hold.why))}. {text(again)} "
     return (
         f'<div class="lw">{why}Switched on, it purges by itself, again and again; records that are '
         "deleted cannot be brought back. Type this sentence to confirm: "
@@ -254,7 +254,7 @@ def why_not(screen: Screen, policy: Policy, typed: str, who: str) -> str:
         return "Purges are switched off (read-only): no policy can be switched on."
     if not who.strip():
         return "Say who you are: the journal keeps it."
-    if typed != policy.confirmation(screen.cluster.name):
+    if typed != policy.confirmation(screen.called):
         return "The button is enabled when the sentence matches."
     return ""
 

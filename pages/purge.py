@@ -9,17 +9,19 @@ import streamlit as st
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.jobs import queue
-from dashboard.purge.journal.journal_rows import RunRow, RunView
+from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
 from dashboard.ui.purge import (
     confirming,
     drafting,
+    elsewhere,
     looking,
     plan_view,
     requests_now,
     run_view,
     runs,
+    second_person,
 )
 from dashboard.ui.purge.confirming import choose_mode
 from dashboard.ui.purge.drafting import Draft, Request, choose_target
@@ -34,7 +36,8 @@ _LIVE = timedelta(seconds=1.5)
 
 def show() -> None:
     """A run when the address names one, else the four steps to it."""
-    screen = context.load()
+    if (screen := elsewhere.load()) is None:
+        return
     header(screen)
     run_id = routes.param("run")
     if run_id:
@@ -44,16 +47,16 @@ def show() -> None:
         return
     if request_id := routes.param("request"):
         st.query_params["request"] = request_id
-        confirming.show(screen, request_id)
+        second_person.show(screen, request_id)
         return
     states.notes(screen)
-    confirming.waiting(screen)
+    second_person.waiting(screen)
     screen.snapshot.read("topics", "partitions")
     if screen.findings:
         screen.findings.read("holds")
     with st.container(border=True):
         step(1, "Target", "which records may go")
-        handed = None if routes.asked_topics() else drafting.handed()
+        handed = None if routes.asked_topics() else drafting.handed(screen)
         request = show_handed(handed) if handed else choose_target(screen)
         draft = preview_of(screen, request) if request else None
         if request is None:
@@ -117,7 +120,7 @@ def show_handed(request: Request) -> Request:
 
 def preview_of(screen: Screen, request: Request) -> Draft | None:
     """The draft of this request; read when asked for, and at once when a page sent topics here."""
-    found = drafting.current(request)
+    found = drafting.current(screen, request)
     sent_here = tuple(routes.asked_topics()) == request.topics
     first = sent_here and found is None and st.session_state.get("lw-arrived") != request.name
     asked = st.button("Preview", key="preview", type="secondary" if found or first else "primary")
@@ -136,35 +139,26 @@ def preview_of(screen: Screen, request: Request) -> Draft | None:
 def show_run(screen: Screen, run_id: str) -> None:
     """The run, live while it is open or its receipt is not final."""
     view = open_journal().run(run_id)
-    if view.run.cluster_id != screen.cluster.cluster_id:
-        st.html(elsewhere_html(view.run))
+    here = elsewhere.is_here(screen, elsewhere.run(view.run))
     live = still_moving(view)
-    st.fragment(states.guarded(follow), run_every=_LIVE if live else None)(screen, run_id, live)
-    st.button("Plan another purge", key="plan-another", on_click=routes.stay)
+    every = _LIVE if live else None
+    st.fragment(states.guarded(follow), run_every=every)(screen, run_id, live, here)
+    if here:
+        st.button("Plan another purge", key="plan-another", on_click=routes.stay)
 
 
-def elsewhere_html(run: RunRow) -> str:
-    """That the run below is of another cluster than the header: a link to it, where it is here."""
-    its = [each.key for each in context.choices() if each.cluster_id == run.cluster_id]
-    where = markup.text(run.cluster_name)
-    if its:
-        where = markup.to(routes.here("purge", its[0]), run.cluster_name)
-    return (
-        '<div class="lw lw-state warn" role="status"><p>This run is of another cluster: '
-        f"<b>{where}</b>. The header tells of the one that the pages show.</p></div>"
-    )
-
-
-def follow(screen: Screen, run_id: str, live: bool) -> None:
-    """One look at the run; when it stops moving, the page is drawn once more and rests."""
+def follow(screen: Screen, run_id: str, live: bool, here: bool) -> None:
+    """One look at the run; when it stops moving, the page is drawn once more and rests. What acts,
+    and what is read of brokers, is for one that is of the cluster that is shown, and so `here`.
+    """
     journal = open_journal()
     if live:
         queue.respawn_stale(screen.settings, journal)
     view = journal.run(run_id)
-    run_view.show(view)
-    if view.run.open:
+    run_view.show(view, acts=here)
+    if view.run.open and here:
         requests_now.show(screen, view)
-    if view.run.open and access.only("operator", "Pausing or cancelling"):
+    if view.run.open and here and access.only("operator", "Pausing or cancelling"):
         show_controls(view)
     replanned = st.session_state.pop(routes.REPLANNED, False)
     if replanned or (live and not still_moving(view)):

@@ -40,15 +40,15 @@ _SOON = timedelta(seconds=1)
 _AFTER_ERROR = timedelta(minutes=1)
 
 
-def confirmation(cluster_name: str, options: Options) -> str:
-    """The sentence that switches it on: what it may do, on every host that runs it so. Nothing in
-    it is rounded: other flags are another sentence.
+def confirmation(called: str, options: Options) -> str:
+    """The sentence that switches it on in the cluster that is `called` so: what it may do, on every
+    host that runs it so. Nothing in it is rounded: other flags are another sentence.
     """
     assert options.day is not None
     most = options.day.bytes
     size = f"{most} B" if most % unit(most)[1] else binary(most)
     return (
-        f"remove orphans of {cluster_name}, at most {options.day.folders} folders and {size} a day "
+        f"remove orphans of {called}, at most {options.day.folders} folders and {size} a day "
         f"of each broker, {options.most_share * 100:.12g} % of it at once, deleted after "
         f"{options.keep / timedelta(hours=1):.12g} h"
         + (f", set aside in {', '.join(places)}" if (places := options.quarantine_dirs) else "")

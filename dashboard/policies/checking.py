@@ -54,13 +54,13 @@ class Checked:
         """How many it is for."""
         return sum(len(a.partitions) for a in self.applications)
 
-    def to_json(self, cluster_name: str) -> dict[str, object]:
+    def to_json(self, called: str) -> dict[str, object]:
         """As `policies check --json` has it."""
         policy = self.policy
         return {
             "name": policy.name,
             "standing": self.standing,
-            "confirmation": policy.confirmation(cluster_name),
+            "confirmation": policy.confirmation(called),
             "definition_sha256": policy.definition_sha256,
             "target": policy.target,
             "committed_by": policy.committed_by,

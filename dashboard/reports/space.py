@@ -321,7 +321,7 @@ def plan_section(source: Source) -> tuple[Section, ...]:
     view = preview(plan, source.now)
     totals = view.totals
     says = text(
-        f"Plan {plan.plan_id} of {plan.created_by} for {plan.cluster_name}, to {plan.target}: "
+        f"Plan {plan.plan_id} of {plan.created_by} for {plan.called}, to {plan.target}: "
         f"{totals.free_partitions} of {formats.plural(totals.partitions, 'partition')} free, "
         f"{formats.number(totals.records)} records at most, "
         f"{formats.size(totals.bytes_at_once)} at once.",

@@ -138,6 +138,25 @@ class ClusterStore:
         """The name given in settings when it was collected, else the cluster id."""
         return self.connection().name or self.cluster_id
 
+    @property
+    def called(self) -> str:
+        """Its name; with its id where another cluster of the data folder has the same."""
+        shared = self.others_called(self.name)
+        return f"{self.name} ({self.cluster_id})" if shared else self.name
+
+    def others_called(self, name: str) -> bool:
+        """Whether another cluster of the data folder has this name. One whose file that tells it is
+        damaged has none: its own verbs and pages say so.
+        """
+        for cluster_id in self.store.clusters():
+            with suppress(StoreError):
+                if (
+                    cluster_id != self.cluster_id
+                    and ClusterStore(self.store, cluster_id).name == name
+                ):
+                    return True
+        return False
+
     def connection(self) -> Connection:
         """How the cluster was reached by the last collect."""
         return self.record("connection.json", Connection) or Connection()

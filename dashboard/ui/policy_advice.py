@@ -173,7 +173,7 @@ def show_first(screen: Screen) -> None:
         next_step(screen.settings.source),
     )
     st.html(f'<div class="lw"><p>{why(topics, groups)}</p></div>')
-    st.code(sample(screen.cluster.name, topics, groups), language="toml")
+    st.code(sample(screen.key, topics, groups), language="toml")
 
 
 def next_step(source: Path | None) -> str:

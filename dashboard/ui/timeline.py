@@ -15,7 +15,7 @@ from dashboard.core.clock import parse_time
 from dashboard.purge.journal.journal_rows import Entry, RunRow, Verification
 from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.components import grid
-from dashboard.ui.purge import runs
+from dashboard.ui.purge import elsewhere, runs
 from dashboard.ui.purge.runs import RUN_WORDS
 from dashboard.ui.session import context, routes
 from dashboard.views import formats
@@ -340,8 +340,8 @@ def keep_runs(
 
 def address(run_id: str, cluster_id: str | None) -> str:
     """Of a run's page: in its own cluster, where the data folder still has that."""
-    its = [each.key for each in context.choices() if each.cluster_id == cluster_id]
-    shown = {"cluster": its[0]} if len(context.choices()) > 1 and its else {}
+    key = elsewhere.key_of(cluster_id)
+    shown = {"cluster": key} if len(context.choices()) > 1 and key else {}
     return routes.address("purge", **shown, run=run_id)
 
 
@@ -370,7 +370,7 @@ def runs_table(
         "Plan": [run.plan_id for run in of],
     }
     if clusters:
-        columns = {"Cluster": [run.cluster_name for run in of], **columns}
+        columns = {"Cluster": [context.called(r.cluster_id, r.cluster_name) for r in of], **columns}
     text, link = st.column_config.TextColumn, st.column_config.LinkColumn
     grid.show(
         pd.DataFrame(columns),

@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
@@ -15,20 +16,25 @@ from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.testing.v1 import AppTest
 
+from dashboard.core.clock import utc_now
 from dashboard.purge.forecast import forecast as forecasts
 from dashboard.purge.forecast.forecast import judge
-from dashboard.purge.jobs import queue
+from dashboard.purge.jobs import approving, queue
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan import drafts
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.settings import PurgeSettings
-from dashboard.ui.session import context
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.ui.session import access, context
 from tests.support import sample_store
 from tests.unit.purge.forecasts import EVEN, reading
 
 REPOSITORY = Path(__file__).parent.parent.parent
 Open = Callable[..., AppTest]
+OTHER = "aNoTheRCLusTer000000x2"  # a second cluster in the data folder
+VIEWER, OPERATOR, APPROVER = "eve@example.org", "bob@example.org", "ann@example.org"
+Sign = Callable[[str | None], None]
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")  # CommonMark: any ASCII punctuation
 
 
@@ -103,9 +109,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PlanRequest]]:
 
     asked: list[PlanRequest] = []
 
-    def drafted(_settings: object, _root: str, _cluster: str, request: PlanRequest) -> Plan:
+    def drafted(_settings: object, root: str, cluster: str, request: PlanRequest) -> Plan:
         asked.append(request)
-        return a_plan(request)
+        return a_plan(request, ClusterStore(Store(root), cluster))
 
     monkeypatch.setattr(drafts, "draft", drafted)
     monkeypatch.setattr(forecasts, "forecast", lambda *_: judge(reading(EVEN), {}, PurgeSettings()))
@@ -133,3 +139,44 @@ def redrawn(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(ScriptRunContext, "enqueue", noted)
     return found
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`file(operators=[…], more)`: the settings as they are from now on."""
+    path = tmp_path / "lowwater.toml"
+
+    def write(operators: list[str], more: str = "") -> None:
+        path.write_text(
+            f'[people]\nviewers = ["{VIEWER}"]\noperators = {operators}\n'
+            f'approvers = ["{APPROVER}"]\noidc_secrets = "{tmp_path}/oidc.toml"\n{more}\n'
+        )
+
+    write([OPERATOR])
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(path))
+    monkeypatch.setattr(approving, "spawn", lambda *_: 0)
+    return write
+
+
+@pytest.fixture
+def sign(file: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Sign:
+    """`sign(name)`: whose claims the browser's session has; None: nobody's."""
+    claims: dict[str, Any] = {}
+    monkeypatch.setattr(access, "claims", lambda: claims)
+
+    def as_name(name: str | None) -> None:
+        claims.clear()
+        claims["is_logged_in"] = name is not None
+        if name is not None:
+            claims.update(email=name, email_verified=True, iat=utc_now().timestamp())
+
+    as_name(None)
+    return as_name
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """`prod-eu`, and `staging` in which groups hold everything back."""
+    sample_store.write(tmp_path / "data")
+    sample_store.write(tmp_path / "data", "rich", cluster_id=OTHER, name="staging")
+    return tmp_path

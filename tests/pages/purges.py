@@ -14,6 +14,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.store.snapshots import ClusterStore
 from tests.pages.conftest import Open
 from tests.support import sample_store
 from tests.unit.purge.facts_of import TOPIC, declared, facts, partition
@@ -23,8 +24,9 @@ SENTENCE = f"purge orders on {CLUSTER_NAME}"
 Requests = list[PlanRequest]
 
 
-def a_plan(request: PlanRequest) -> Plan:
-    """Two partitions: 0 is free, 1 has no committed offset."""
+def a_plan(request: PlanRequest, store: ClusterStore | None = None) -> Plan:
+    """Two partitions: 0 is free, 1 has no committed offset; of `store`, or the sample's cluster."""
+    called = (store.cluster_id, store.name) if store else (sample_store.CLUSTER_ID, CLUSTER_NAME)
     seen = facts(
         partition(stable=1000, high=1000),
         partition(stable=500, high=500, number=1),
@@ -39,7 +41,7 @@ def a_plan(request: PlanRequest) -> Plan:
     method = "sampled" if request.sample else "proportional"
     waivers = [w.waiver(request.by, now, move=request.move_waived) for w in request.waive]
     return build(
-        replace(seen, read_at=now, cluster_id=sample_store.CLUSTER_ID, cluster_name=CLUSTER_NAME),
+        replace(seen, read_at=now, cluster_id=called[0], cluster_name=called[1]),
         resolved,
         target=request.target.text,
         waivers=waivers,
@@ -51,6 +53,7 @@ def a_plan(request: PlanRequest) -> Plan:
         most_partitions=100,
         created_by=request.by,
         now=now,
+        name_shared=store is not None and store.others_called(store.name),
         expires_after=timedelta(hours=1),
     )
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.targets import Target
+from dashboard.store.snapshots import Store
+from dashboard.ui.purge import drafting
 from dashboard.ui.session import routes
-from tests.pages.conftest import Open, said
+from dashboard.ui.session.context import Screen
+from tests.pages.conftest import OTHER, Open, said
+from tests.pages.purges import SENTENCE, Requests, a_plan, confirmation
 from tests.support import sample_store
-
-OTHER = "aNoTheRCLusTer000000x2"
-
-
-@pytest.fixture
-def two(tmp_path: Path) -> Path:
-    """`prod-eu`, and `staging` in which groups hold everything back."""
-    sample_store.write(tmp_path / "data")
-    sample_store.write(tmp_path / "data", "rich", cluster_id=OTHER, name="staging")
-    return tmp_path
 
 
 def hrefs(app: AppTest) -> list[str]:
@@ -105,3 +104,37 @@ def test_a_callback_that_leaves_a_run_keeps_the_cluster(open_page: Open, two: Pa
     app.button(key="plan-safest").click().run()
     assert named(app) == "staging"
     assert "orders" in app.multiselect(key="plan-topics").value
+
+
+def test_nothing_drafted_or_typed_for_one_cluster_goes_on_in_another(
+    open_page: Open, two: Path, requests: Requests, journal: Journal
+) -> None:
+    """The switch loads the page anew; a session that comes to another cluster by itself forgets."""
+    app = open_page("purge", None, cluster="prod-eu", topics="orders")
+    confirmation(app)(SENTENCE)
+    app.query_params["cluster"] = "staging"
+    app.run()
+    assert heading(app) == "staging"
+    assert len(requests) == 2, "the plan of the first is not shown as one of the second"
+    assert app.session_state["lw-draft"].plan.cluster_id == OTHER
+    assert SENTENCE not in said(app)
+    assert SENTENCE not in [field.value for field in app.text_input]
+    confirmation(app)(SENTENCE.replace("prod-eu", "staging"))
+    app.button(key="queue-run").click().run()
+    assert [(run.cluster_id, run.cluster_name) for run in journal.runs()] == [(OTHER, "staging")]
+
+
+def test_a_draft_is_of_its_plans_cluster_alone(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, object] = {}
+    monkeypatch.setattr(drafting.st, "session_state", kept)
+    here, there = (
+        cast(Screen, SimpleNamespace(cluster=Store(str(two / "data")).cluster(name)))
+        for name in ("prod-eu", "staging")
+    )
+    asked = PlanRequest(("orders",), Target("committed"), by="ada")
+    request = drafting.Request(asked.topics, asked.target, origin="a triage")
+    drafting.hand_over(request, a_plan(asked, here.cluster))
+    assert drafting.handed(here) == request
+    assert drafting.current(here, request) is not None
+    assert drafting.handed(there) is None
+    assert drafting.current(there, request) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,18 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Question]:
     """
     found: list[Question] = []
 
-    def triage(_settings: Any, _root: str, _cluster: str, question: Question) -> Any:
+    def triage(_settings: Any, _root: str, cluster: str, question: Question) -> Any:
         found.append(question)
         world = World({("safe", 0): read_to_the_end(4), ("unknown", 0): read_to_the_end(5)})
         if question.need_bytes == 2 << 30:
             raise ClusterError("nobody answers", "Start a broker.")
         if question.need_bytes == 1 << 30:
             world.dirs = [LogDir(2, D1, None, None, "KAFKA_STORAGE_ERROR")]
-        return ask(
+        said = ask(
             tmp_path / "world", world, question.need_bytes, "safe",
             accept_undeclared=question.accept_undeclared,
         )  # fmt: skip
+        return replace(said, plan=said.plan and replace(said.plan, cluster_id=cluster))
 
     monkeypatch.setattr(answer, "triage", triage)
     return found

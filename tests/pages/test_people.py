@@ -5,58 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError, RefusedError
-from dashboard.purge.jobs import approving
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.asked import Lift
 from dashboard.store.snapshots import Store
 from dashboard.ui.components import states
-from dashboard.ui.session import access
-from tests.pages.conftest import Open, new_server, said
+from tests.pages.conftest import APPROVER, OPERATOR, VIEWER, Open, Sign, new_server, said
 from tests.pages.purges import SENTENCE, Requests, confirmation, queued
-
-VIEWER, OPERATOR, APPROVER = "eve@example.org", "bob@example.org", "ann@example.org"
-Sign = Callable[[str | None], None]
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """`file(operators=[…], more)`: the settings as they are from now on."""
-    path = tmp_path / "lowwater.toml"
-
-    def write(operators: list[str], more: str = "") -> None:
-        path.write_text(
-            f'[people]\nviewers = ["{VIEWER}"]\noperators = {operators}\n'
-            f'approvers = ["{APPROVER}"]\noidc_secrets = "{tmp_path}/oidc.toml"\n{more}\n'
-        )
-
-    write([OPERATOR])
-    monkeypatch.setenv("LOWWATER_SETTINGS", str(path))
-    monkeypatch.setattr(approving, "spawn", lambda *_: 0)
-    return write
-
-
-@pytest.fixture
-def sign(file: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Sign:
-    """`sign(name)`: whose claims the browser's session has; None: nobody's."""
-    claims: dict[str, Any] = {}
-    monkeypatch.setattr(access, "claims", lambda: claims)
-
-    def as_name(name: str | None) -> None:
-        claims.clear()
-        claims["is_logged_in"] = name is not None
-        if name is not None:
-            claims.update(email=name, email_verified=True, iat=utc_now().timestamp())
-
-    as_name(None)
-    return as_name
 
 
 def labels(app: AppTest) -> set[str]:

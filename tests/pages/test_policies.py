@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.core.canonical import read
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import RefusedError
+from dashboard.core.words import first_letter_up
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_alerts import Event
 from dashboard.purge.journal.journal_policies import PolicyClaim, PolicyStatus
@@ -302,7 +303,7 @@ def test_one_that_is_held_says_why_and_is_confirmed_again(
     assert "⏸ held: confirm it again" in text
     assert "⏸ held: it waits for a person: no service gave a sign of life" in text
     assert "none: it is held" in text
-    assert "Make sure that nobody switched the policy off" in text
+    assert "Make sure that nobody did, then confirm it again." in text
     assert "Switch on" in [button.label for button in app.button]
 
 
@@ -374,3 +375,29 @@ def test_one_that_the_settings_do_not_define_is_switched_off_here(
     next(f for f in app.text_input if f.key == "undefined-who-gone").set_value("ann").run()
     next(b for b in app.button if b.key == "undefined-off-gone").click().run()
     assert not journal.policy_states(sample_store.CLUSTER_ID)["gone"].enabled
+
+
+def test_one_that_is_on_here_and_defined_for_another_cluster_is_switched_off_here(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal)
+    app = open_policies(ORDERS + 'cluster = "prod-us"\n')
+    assert "For other clusters, and not shown: orders (prod-us)." in said(app)
+    assert "the settings do not define it for this cluster" in said(app)
+    next(f for f in app.text_input if f.key == "undefined-who-orders").set_value("ann").run()
+    next(b for b in app.button if b.key == "undefined-off-orders").click().run()
+    assert not journal.policy_states(sample_store.CLUSTER_ID)["orders"].enabled
+
+
+def test_one_that_was_taken_out_is_confirmed_again_for_that_reason(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal)
+    journal.hold_taken_out(sample_store.CLUSTER_ID, set(), utc_now())
+    hold = journal.policy_states(sample_store.CLUSTER_ID)["orders"].hold
+    assert hold is not None and "somebody took it out" in hold.why
+    text = said(open_policies())
+    above = text[: text.index("Type this sentence to confirm")].rpartition('<div class="lw">')[2]
+    assert first_letter_up(hold.why) in above
+    assert "Make sure that it is wanted again, then confirm it again." in above
+    assert "sign of life" not in text

@@ -125,7 +125,7 @@ def _switched(args: argparse.Namespace, options: Options, cluster: ClusterStore)
     """The sentence that switches it on. Raises RefusedError CONFIRMATION_MISMATCH."""
     from dashboard.orphans.removal import confirmation
 
-    sentence = confirmation(cluster.name, options)
+    sentence = confirmation(cluster.called, options)
     if args.confirm not in (None, sentence):
         raise RefusedError(
             f"'{args.confirm}' is not the confirmation of this service as its flags and settings "

@@ -89,7 +89,9 @@ def _none(args: argparse.Namespace, settings: Settings, cluster: ClusterStore) -
 
     now = utc_now()
     with context.open_journal(settings) as journal:
-        on = on_and_undefined(journal.policy_states(cluster.cluster_id).values(), ())
+        on = on_and_undefined(
+            journal.policy_states(cluster.cluster_id).values(), settings.policies, cluster
+        )
         lease = journal.lease(cluster.cluster_id)
         if args.action == "run" and on and not (lease and lease.alive(now)):
             journal.hold_taken_out(cluster.cluster_id, (), now)

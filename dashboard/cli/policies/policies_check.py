@@ -49,7 +49,7 @@ def run(
             found = check(site, live, policies)
         known = serving(journal, cluster.cluster_id, settings.purge.most_service_silence)
         states = journal.policy_states(cluster.cluster_id)
-        undefined = on_and_undefined(states.values(), settings.policies)
+        undefined = on_and_undefined(states.values(), settings.policies, cluster)
         read_only = stopped(settings, journal) is not None
         waiting = journal.untold_alerts(cluster.cluster_id)
         weeks = [_week(site, each) for each in found]
@@ -64,13 +64,13 @@ def run(
             "alerts_waiting": [_waiting(row) for row in waiting],
             "on_and_undefined": [state.name for state in undefined],
             "policies": [
-                {**each.to_json(cluster.name), "past_week": week and week.to_json()}
+                {**each.to_json(cluster.called), "past_week": week and week.to_json()}
                 for each, week in zip(found, weeks, strict=True)
             ],
         }
         first = f"{_service(known, site.now())}{'; read_only is on' if read_only else ''}"
         others = [*(_not_told(row) for row in waiting), *(_undefined(s.name) for s in undefined)]
-        text = _text(cluster.name, [first, *others], zip(found, weeks, strict=True))
+        text = _text(cluster.called, [first, *others], zip(found, weeks, strict=True))
     output.emit(value, text, as_json=args.json)
     return _exit_code(found)
 
@@ -139,7 +139,8 @@ def _not_told(row: AlertRow) -> str:
 
 
 def _undefined(name: str) -> str:
-    return f"{name}: on, and the settings do not define it: lowwater policies off {name}"
+    said = f"{name}: on, and the settings do not define it for this cluster"
+    return f"{said}: lowwater policies off {name}"
 
 
 def _policy(checked: Checked, week: Simulation | None, cluster_name: str) -> list[str]:

@@ -132,7 +132,7 @@ def describe(view: Preview) -> str:
     """Text for the object of `preview`: the last line is the sentence that --confirm repeats."""
     plan = view.plan
     parts = [
-        f"plan {plan.plan_id} on {plan.cluster_name}, target {plan.target}",
+        f"plan {plan.plan_id} on {plan.called}, target {plan.target}",
         output.table([_cells(p) for p in plan.partitions], _COLUMNS),
         _totals(view.totals),
         *plan_words.capped(plan.partitions),

@@ -176,7 +176,7 @@ class Service:
 
     def _hold_taken_out(self, states: Mapping[str, PolicyState], now: datetime) -> None:
         """What settings that are right define no more waits for a person, should it come back."""
-        undefined = on_and_undefined(states.values(), self.policies)
+        undefined = on_and_undefined(states.values(), self.policies, self.site.store)
         if any(state.hold is None for state in undefined):
             defined = {policy.name for policy in self.policies}
             self.site.journal.hold_taken_out(self.site.cluster_id, defined, now)

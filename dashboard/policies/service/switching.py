@@ -76,7 +76,7 @@ def _refuse_other(cluster: ClusterStore, policy: Policy, typed: str) -> None:
             "Switch it on there, or correct 'cluster' in its settings.",
             code="OTHER_CLUSTER",
         )
-    sentence = policy.confirmation(cluster.name)
+    sentence = policy.confirmation(cluster.called)
     if typed != sentence:
         raise RefusedError(
             f"'{typed}' is not the confirmation of policy {policy.name} as it is defined now",
@@ -125,10 +125,12 @@ def _never_on(journal: Journal, cluster: ClusterStore, name: str) -> RefusedErro
 
 
 def on_and_undefined(
-    states: Iterable[PolicyState], policies: Iterable[Policy]
+    states: Iterable[PolicyState], policies: Iterable[Policy], cluster: ClusterStore
 ) -> tuple[PolicyState, ...]:
-    """Policies that the journal has as on, held or not, and that none of `policies` defines."""
-    defined = {policy.name for policy in policies}
+    """Policies that the journal has as on in this cluster, held or not, and that none of `policies`
+    defines for it: one that is for another cluster by now purges nothing here, until it is back.
+    """
+    defined = {policy.name for policy in policies if is_for(policy, cluster)}
     return tuple(state for state in states if state.enabled and state.name not in defined)
 
 

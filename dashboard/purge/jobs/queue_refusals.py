@@ -54,15 +54,24 @@ def other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
 
 
 def other_name(settings: Settings, plan: Plan) -> None:
-    """CLUSTER_MISMATCH: the plan calls its cluster by another name than the data folder does.
+    """CLUSTER_MISMATCH: the plan calls its cluster by another name than the data folder does, or by
+    one that is another cluster's too, without saying so.
 
     That name is in the sentence which people type, and in what is kept of the run.
     """
-    named = ClusterStore(Store(settings.data), plan.cluster_id).connection().name
+    store = ClusterStore(Store(settings.data), plan.cluster_id)
+    named = store.connection().name
     if named not in (None, plan.cluster_name):
         raise RefusedError(
             f"the plan is for {plan.cluster_name}, and cluster {plan.cluster_id} is called {named}",
             "Plan again: it was renamed since, or the plan was edited.",
+            code="CLUSTER_MISMATCH",
+        )
+    if not plan.name_shared and store.others_called(plan.cluster_name):
+        raise RefusedError(
+            f"the plan is for {plan.cluster_name} ({plan.cluster_id}), and another cluster of the "
+            "data folder is called so, too: its confirmation does not tell them apart",
+            "Plan again: the new plan's confirmation has the id.",
             code="CLUSTER_MISMATCH",
         )
 

@@ -108,6 +108,7 @@ class Read:
     estimates: Mapping[TopicPartition, Estimate]
     history: History
     rights_missing: tuple[MissingRight, ...] | None
+    name_shared: bool
 
     def only(self, keys: Collection[TopicPartition]) -> Read:
         """What was read, for these partitions alone: a plan of it holds no other.
@@ -139,6 +140,7 @@ class Read:
             now=self.now,
             expires_after=purge.plan_expires_after,
             rights_missing=self.rights_missing,
+            name_shared=self.name_shared,
         )
 
 
@@ -214,7 +216,7 @@ def read_live(
         estimates |= sampled.estimates(live, facts, _not_exact(resolved, estimates))
     return Read(
         settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates,
-        history, missing(live, topics),
+        history, missing(live, topics), store.others_called(store.name),
     )  # fmt: skip
 
 

@@ -160,6 +160,7 @@ class Plan:
     `rights_missing`: the topics whose records its principal may not delete; None where nobody
     could be asked, as in plans of older journals. `known_since`: what the memory of groups that
     it rests on began with, as `dashboard.history.known_since` has it; None where no analysis told.
+    `name_shared`: another cluster of the data folder was called so, too, when it was made.
     """
 
     cluster_id: Text
@@ -177,6 +178,7 @@ class Plan:
     unseen_readers: tuple[TopicReading, ...] = field(default=(), metadata=LATER)
     rights_missing: tuple[MissingRight, ...] | None = field(default=None, metadata=LATER)
     known_since: str | None = field(default=None, metadata=LATER)
+    name_shared: bool = field(default=False, metadata=LATER)
 
     @cached_property
     def _sealed(self) -> tuple[str, str]:
@@ -196,6 +198,12 @@ class Plan:
         return tuple(p for p in self.partitions if p.free)
 
     @property
+    def called(self) -> str:
+        """Its cluster's name; with the id where another one had the same."""
+        shared = f"{self.cluster_name} ({self.cluster_id})"
+        return shared if self.name_shared else self.cluster_name
+
+    @property
     def confirmation(self) -> str:
         """The sentence an operator must repeat: it names the topics with a free partition.
 
@@ -204,13 +212,13 @@ class Plan:
         """
         topics = sorted({p.topic for p in self.free_partitions})
         named = ", ".join(topics) if 0 < len(topics) <= _MOST_NAMED else f"{len(topics)} topics"
-        return f"purge {named} on {self.cluster_name}"
+        return f"purge {named} on {self.called}"
 
     @property
     def counted_confirmation(self) -> str:
         """The sentence of plans before topics were named, which programs may still repeat."""
         topics = {p.topic for p in self.free_partitions}
-        return f"purge {len(topics)} topics on {self.cluster_name}"
+        return f"purge {len(topics)} topics on {self.called}"
 
     @cached_property
     def topic_ids(self) -> dict[str, str | None]:
@@ -257,6 +265,7 @@ def build(
     now: datetime,
     expires_after: timedelta,
     rights_missing: tuple[MissingRight, ...] | None = None,
+    name_shared: bool = False,
 ) -> Plan:
     """The plan for frozen targets: pure, the same input gives the same bytes."""
     waived = tuple(
@@ -297,6 +306,7 @@ def build(
         ),
         rights_missing=rights_missing,
         known_since=facts.known_since,
+        name_shared=name_shared,
     )
 
 

@@ -104,9 +104,11 @@ class Policy:
             "in log.retention.check.interval.ms (5 min by default)"
         )
 
-    def confirmation(self, cluster_name: str) -> str:
-        """The sentence that an operator repeats to switch it on, as it was defined when shown."""
-        return f"switch on policy {self.name} on {cluster_name} as {self.definition_sha256[:12]}"
+    def confirmation(self, called: str) -> str:
+        """The sentence that an operator repeats to switch it on, as it was defined when shown, in
+        the cluster that is `called` so: by its name, and its id where others have that name.
+        """
+        return f"switch on policy {self.name} on {called} as {self.definition_sha256[:12]}"
 
 
 # When a policy's windows are open, by the wall clock of its time zone.

@@ -67,7 +67,7 @@ def _file(screen: Screen, what: str, ending: str, label: str, make: Callable[[],
     st.download_button(
         label,
         access.at_click(make),
-        file_name=f"lowwater-{what}-{screen.cluster.name}.{ending}",
+        file_name=f"lowwater-{what}-{screen.key}.{ending}",
         mime="text/csv" if ending == "csv" else "text/plain",
         key=f"{what}-{ending}",
         on_click="ignore",

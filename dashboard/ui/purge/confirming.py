@@ -1,10 +1,10 @@
-"""Steps 3 and 4 of a purge: the mode, the sentence to type, and the second person's part."""
+"""Steps 3 and 4 of a purge: the mode, and the sentence to type."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import streamlit as st
 
@@ -14,13 +14,10 @@ from dashboard.people import people
 from dashboard.purge.forecast import forecast as forecasts
 from dashboard.purge.forecast import text as forecast_text
 from dashboard.purge.forecast.forecast import Forecast
-from dashboard.purge.jobs import approving, queue, queue_refusals
-from dashboard.purge.jobs.requests import PurgeRequest
+from dashboard.purge.jobs import queue, queue_refusals
 from dashboard.purge.journal.journal_rows import MODES
-from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
-from dashboard.ui.purge import looking, plan_view
 from dashboard.ui.purge.drafting import Draft, forget, replaced
 from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, context, routes
@@ -253,151 +250,3 @@ def _leave_for(kind: str, name: str) -> None:
     forget()
     st.session_state["queue-done"] = True
     routes.stay(**{kind: name})
-
-
-# The second person's part: purges that wait for one, and the one that is decided.
-
-_EVERY = timedelta(seconds=5)
-_ERROR = "approval-error"
-_DONE = "approval-done"
-
-
-@st.fragment(run_every=_EVERY)
-@states.guarded
-def waiting(screen: Screen) -> None:
-    """A line for each purge that waits; nothing where nobody must be asked, or nobody asked."""
-    if screen.settings.people is None:
-        return
-    now = utc_now()
-    found = open_journal().open_requests(screen.cluster.cluster_id, now)
-    if not found:
-        return
-    st.html('<div class="lw"><h2>Purges that wait for a second person</h2></div>')
-    for request in found:
-        left = formats.duration(request.asked.expires_at - now)
-        routes.link(
-            "purge",
-            f"**{markup.plain(request.asked.requester)}** asks to purge: {request.asked.mode}, "
-            f"plan {request.plan_id}, for {left} more",
-            request=request.request_id,
-        )
-
-
-def show(screen: Screen, request_id: str) -> None:
-    """One request: its plan as it would be sent, some of its records, and who may decide."""
-    journal, now = open_journal(), utc_now()
-    request = journal.request(request_id)
-    plan = journal.requested_plan(request_id)
-    with st.container(border=True):
-        st.html(head_html(request))
-        plan_view.show(plan)
-        if request.state_at(now) == "asked":
-            looking.offer_plan(screen, plan)
-    if request.state_at(now) == "asked":
-        with st.container(border=True):
-            _decide(request, plan)
-        _follow(request_id)
-    elif request.run_id:
-        routes.link("purge", f"See run {request.run_id}", run=request.run_id)
-    st.button("Back", key="request-back", on_click=routes.stay)
-
-
-@st.fragment(run_every=_EVERY)
-@states.guarded
-def _follow(request_id: str) -> None:
-    """Draw the page anew once somebody decided, or nobody did in time."""
-    if open_journal().request(request_id).state_at(utc_now()) != "asked":
-        st.rerun(scope="app")
-
-
-def head_html(request: PurgeRequest) -> str:
-    """Who asked for what, when, until when, and what became of it."""
-    now, asked = utc_now(), request.asked
-    state = request.state_at(now)
-    said = {
-        "asked": f"waits for a second person for {formats.duration(asked.expires_at - now)} more",
-        "expired": "expired: nobody decided in time",
-    }.get(state, f"{state} by {request.decided_by}")
-    return (
-        f'<div class="lw"><h2>Request {markup.text(request.request_id)} '
-        f"<small>{markup.text(said)}</small></h2><small>{markup.text(asked.requester)} asked "
-        f"{markup.ago(request.asked_at, now)} from {markup.text(asked.from_where)}: "
-        f"{markup.text(asked.described)}</small></div>"
-    )
-
-
-@st.fragment
-@states.guarded
-def _decide(request: PurgeRequest, plan: Plan) -> None:
-    """The sentence and the red button, for an approver who is not the requester."""
-    own = people.same_person(access.name(), request.asked.requester)
-    if own:
-        st.caption("You asked for it: somebody else approves. You may take it back.")
-    elif not access.only("approver", "Approving a purge"):
-        return
-    left, middle, right = st.columns([4, 2, 2], vertical_alignment="bottom")
-    if not own:
-        left.html(
-            '<div class="lw">Type this sentence to approve: '
-            f"<code>{markup.text(plan.confirmation)}</code></div>"
-        )
-        typed = left.text_input(
-            "Confirmation", key=_approval(request.request_id), live=True, autocomplete="off"
-        )
-        with middle.container(key="danger-approve"):
-            st.button(
-                "Approve and purge",
-                type="primary",
-                width="stretch",
-                key="approve",
-                disabled=typed != plan.confirmation,
-                on_click=_approve,
-                args=(request.request_id, plan.sha256),
-            )
-    right.button(
-        "Take back" if own else "Reject",
-        width="stretch",
-        key="reject",
-        on_click=_reject,
-        args=(request.request_id,),
-    )
-    error = st.session_state.pop(_ERROR, None)
-    if isinstance(error, LowwaterError):
-        states.show_error(error)
-    if st.session_state.pop(_DONE, False):
-        st.rerun(scope="app")
-
-
-def _approval(request_id: str) -> str:
-    return f"approve-{request_id}"
-
-
-def _approve(request_id: str, sha256: str) -> None:
-    """The callback: who clicks, with which role and what they typed, is asked at the click."""
-    typed = str(st.session_state.get(_approval(request_id)) or "")
-    try:
-        run_id = approving.approve(
-            context.settings(), open_journal(), request_id,
-            who=access.actor(), confirm=typed, sha256=sha256, from_where=_from_where(),
-        )  # fmt: skip
-    except LowwaterError as error:
-        st.session_state[_ERROR] = error
-        return
-    st.session_state[_DONE] = True
-    routes.stay(run=run_id)
-
-
-def _reject(request_id: str) -> None:
-    try:
-        approving.reject(
-            context.settings(), open_journal(), request_id,
-            who=access.actor(), from_where=_from_where(),
-        )  # fmt: skip
-    except LowwaterError as error:
-        st.session_state[_ERROR] = error
-        return
-    st.session_state[_DONE] = True
-
-
-def _from_where() -> str:
-    return f"dashboard on {socket.gethostname()}"

@@ -65,6 +65,14 @@ class Draft:
     token: str
 
 
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What another page asks for, and in which cluster."""
+
+    cluster_id: str
+    request: Request
+
+
 def draft(screen: Screen, request: Request, *, sample: bool = False) -> Draft:
     """Read the cluster and build the plan; nothing is changed. Raises LowwaterError.
 
@@ -93,10 +101,14 @@ def draft(screen: Screen, request: Request, *, sample: bool = False) -> Draft:
     return made
 
 
-def current(request: Request) -> Draft | None:
-    """The draft that belongs to this request; None after any change of it."""
+def current(screen: Screen, request: Request) -> Draft | None:
+    """The draft that belongs to this request, in the cluster that is shown; None after any change
+    of it.
+    """
     found = st.session_state.get(_KEY)
-    return found if isinstance(found, Draft) and found.request_name == request.name else None
+    if not isinstance(found, Draft) or found.plan.cluster_id != screen.cluster.cluster_id:
+        return None
+    return found if found.request_name == request.name else None
 
 
 def replaced(draft: Draft) -> bool:
@@ -107,14 +119,16 @@ def replaced(draft: Draft) -> bool:
 
 def hand_over(request: Request, plan: Plan) -> None:
     """Give the purge page a request with the plan that was made for it moments ago."""
-    st.session_state[_HANDED] = request
+    st.session_state[_HANDED] = Handed(plan.cluster_id, request)
     st.session_state[_KEY] = Draft(request.name, plan, secrets.token_hex(16))
 
 
-def handed() -> Request | None:
-    """The request that another page handed over, until it is queued or dropped."""
+def handed(screen: Screen) -> Request | None:
+    """The request that another page of this cluster handed over, until it is queued or dropped."""
     found = st.session_state.get(_HANDED)
-    return found if isinstance(found, Request) else None
+    if not isinstance(found, Handed) or found.cluster_id != screen.cluster.cluster_id:
+        return None
+    return found.request
 
 
 def forget() -> None:

@@ -22,8 +22,10 @@ from dashboard.views import formats
 _REASONS = 8
 
 
-def show(plan: Plan) -> None:
-    """The preview, from the plan itself: what is shown is what would be sent."""
+def show(plan: Plan, *, handed_out: bool = True) -> None:
+    """The preview, from the plan itself: what is shown is what would be sent; and as files, where
+    it is `handed_out`.
+    """
     view = preview(plan, utc_now())
     st.html(totals_html(view))
     markup.draw(losses_html(view))
@@ -31,7 +33,8 @@ def show(plan: Plan) -> None:
         by_topic(plan.partitions)
     table(plan.partitions)
     markup.draw(guards_html(plan.partitions) + decisions_html(view))
-    downloads(plan)
+    if handed_out:
+        downloads(plan)
 
 
 def downloads(plan: Plan) -> None:

@@ -34,16 +34,16 @@ from dashboard.views import formats
 _ORDER = ("sent", "unknown", "reverted", "not_done", "leader_done", "pending", "done")
 
 
-def show(view: RunView) -> None:
-    """Everything that the journal knows of this run right now."""
+def show(view: RunView, *, acts: bool) -> None:
+    """Everything that the journal knows of this run right now; `acts`: with what plans it again."""
     now = utc_now()
-    alert(view.partitions)
+    alert(view.partitions, acts=acts)
     st.html(head_html(view.run, now) + counts_html(view))
     markup.draw(behind_html(view, now) + moves_html(view.moves))
     if view.run.error:
         st.html(error_html(view.run.error))
     if view.run.outcome == "failed" or (view.run.state == "refused" and too_old(view)):
-        failed(view)
+        failed(view, acts=acts)
     elif view.run.receipt:
         over = view.run.watched_until is not None and now >= view.run.watched_until
         st.html(receipt_html(view.run.receipt, over=over))
@@ -174,18 +174,20 @@ _MOST_LINES = 6
 _TOO_OLD = "UNSUPPORTED_VERSION"
 
 
-def alert(partitions: Sequence[PartitionRow]) -> None:
+def alert(partitions: Sequence[PartitionRow], *, acts: bool) -> None:
     """Records came back: which, through whom, and the button that plans them again."""
     said = reverted_said(partitions)
     if not said:
         return
     markup.draw(alert_html(said))
+    if acts:
+        plan_again(reverted_topics(partitions))
+
+
+def plan_again(topics: Sequence[str]) -> None:
+    """The button that leaves the run for a new plan of these topics, in the cluster shown."""
     st.button(
-        "Plan again",
-        key="plan-again",
-        type="primary",
-        on_click=routes.replan,
-        args=(reverted_topics(partitions),),
+        "Plan again", key="plan-again", type="primary", on_click=routes.replan, args=(topics,)
     )
 
 
@@ -201,13 +203,11 @@ def alert_html(said: Sequence[str]) -> str:
     )
 
 
-def failed(view: RunView) -> None:
+def failed(view: RunView, *, acts: bool) -> None:
     """Nothing was purged: why, and the way to a plan that may be."""
     st.html(failed_html(view))
-    topics = sorted({row.topic for row in view.partitions})
-    st.button(
-        "Plan again", key="plan-again", type="primary", on_click=routes.replan, args=(topics,)
-    )
+    if acts:
+        plan_again(sorted({row.topic for row in view.partitions}))
 
 
 def failed_html(view: RunView) -> str:

@@ -130,6 +130,7 @@ def rows_of(screen: Screen) -> list[TopicRow]:
 _KEPT_KEY = "lw-kept"
 CHOOSING = "lw-room"  # whether a panel is open whose reader chooses: nothing is redrawn under it
 _PAGE_KEY = "lw-page"
+_CLUSTER_KEY = "lw-shown-cluster"  # by its id, and what the session holds is of it
 ADDRESS_KEYS = (
     "topic", "broker", "group", "guard", "who", "run", "kind", "state", "folder", "verdict",
     "cause", "policy", "request", "every",
@@ -159,6 +160,17 @@ class Screen:
     def missing_brokers(self) -> list[Seen]:
         """Those that did not answer."""
         return [broker for broker in self.brokers if not broker.reachable]
+
+    @property
+    def called(self) -> str:
+        """The cluster's name; with its id where another one of the data folder has the same."""
+        return called(self.cluster.cluster_id, self.cluster.name)
+
+    @property
+    def key(self) -> str:
+        """The one word that names the cluster: its name, or its id where others have that name."""
+        name = self.cluster.name
+        return name if self.called == name else self.cluster.cluster_id
 
     @property
     def price(self) -> Price | None:
@@ -240,6 +252,14 @@ def choices() -> tuple[Choice, ...]:
         return ()
 
 
+def called(cluster_id: str, name: str) -> str:
+    """A cluster's name, also one that is not in the data folder; with its id where another cluster
+    of the data folder has the same.
+    """
+    shared = any(each.name == name and each.cluster_id != cluster_id for each in choices())
+    return f"{name} ({cluster_id})" if shared else name
+
+
 def chosen(among: Sequence[Choice]) -> Choice | None:
     """That of them which pages show; None: none of them is named."""
     named = named_cluster()
@@ -292,6 +312,8 @@ def entered(page: str) -> None:
     """
     among = choices()
     its = among[0] if len(among) == 1 and not named_cluster() else chosen(among)
+    if its is not None:
+        _forget_others(its.cluster_id)
     key = its.key if its and len(among) > 1 else None
     routes.keep_cluster(its.cluster_id if its else named_cluster(), key)
     if st.session_state.get(_PAGE_KEY) != page:
@@ -300,6 +322,16 @@ def entered(page: str) -> None:
         # Filters are bound to the address: without this the last visit's would come back.
         for key in ADDRESS_KEYS:
             st.session_state.pop(key, None)
+
+
+def _forget_others(cluster_id: str) -> None:
+    """Links to another cluster load the page anew. Where a session comes to one all the same, what
+    was chosen, typed, drafted or answered for the one before does not go on in it.
+    """
+    if st.session_state.get(_CLUSTER_KEY, cluster_id) != cluster_id:
+        for key in list(st.session_state):
+            del st.session_state[key]
+    st.session_state[_CLUSTER_KEY] = cluster_id
 
 
 def _argument() -> str | None:

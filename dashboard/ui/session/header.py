@@ -206,7 +206,7 @@ def header_html(
     The age is that of what is shown; brokers are those of the newest attempt to collect.
     """
     parts = [
-        f"<h1>{markup.text(screen.cluster.name)}</h1>",
+        f"<h1>{markup.text(screen.called)}</h1>",
         f"snapshot {markup.ago(screen.manifest.taken_at, now)}",
         markup.hover(found.brokers, found.each_broker),
         *(f"⚠ {markup.text(warning)}" for warning in found.warnings),
@@ -285,7 +285,7 @@ def _choose(screen: Screen) -> None:
         ask=asking(screen), price=screen.price,
     )  # fmt: skip
     st.caption(
-        f"{markup.plain(screen.cluster.name)}: what can be given back, who holds the rest, disks, "
+        f"{markup.plain(screen.called)}: what can be given back, who holds the rest, disks, "
         f"orphans, slow followers, {formats.plural(len(runs), 'purge')}, data quality. "
         f"Of the analysis that this page shows, {found.id}."
     )
@@ -294,7 +294,7 @@ def _choose(screen: Screen) -> None:
     def tables(kind: str) -> Callable[[], bytes]:
         return lambda: findings_files.as_zip(findings_files.files(kind, source.read, source.about))
 
-    name = f"lowwater-{screen.cluster.name}-{screen.manifest.taken_at:%Y%m%dT%H%M%SZ}"
+    name = f"lowwater-{screen.key}-{screen.manifest.taken_at:%Y%m%dT%H%M%SZ}"
     _offer("Page (HTML)", lambda: html_page(storage_report(source)), f"{name}.html", "text/html",
            "One file with plots; opens without network.", main=True)  # fmt: skip
     _offer("Paper (PDF)", lambda: page.pdf(storage_report(source)), f"{name}.pdf",

@@ -49,5 +49,5 @@ def switcher_html(page: str, among: tuple[Choice, ...], shown: Choice | None) ->
 def title(page: str, choice: Choice | None) -> str:
     """`Growth · prod-eu · Lowwater`, as the browser's tab has it; of a topic its name."""
     what = routes.param("name") if page in _NAMED else None
-    parts = (what or routes.TITLES[page], None if page == "fleet" or not choice else choice.name)
+    parts = (what or routes.TITLES[page], None if page == "fleet" or not choice else choice.label)
     return " · ".join([*filter(None, parts), "Lowwater"])

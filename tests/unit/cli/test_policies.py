@@ -307,7 +307,12 @@ def test_one_that_was_taken_out_is_told_held_and_switched_off(
     code, (value,) = call(capsys, "check")
     assert (code, value["on_and_undefined"]) == (0, ["streams"])
     assert main(["policies", "check"]) == 0
-    assert "the settings do not define it: lowwater policies off streams" in capsys.readouterr().out
+    assert "define it for this cluster: lowwater policies off streams" in capsys.readouterr().out
+    moved = SETTINGS.replace('preset = "repartition"', 'preset = "repartition"\ncluster = "us"')
+    (alone / "lowwater.toml").write_text(f'{moved}[policies.here]\ntopics = ["none"]\n')
+    code, (value,) = call(capsys, "check")
+    assert (code, value["on_and_undefined"]) == (0, ["streams"])
+    (alone / "lowwater.toml").write_text(SETTINGS.replace("streams", "others"))
     code, (value,) = call(capsys, "on", "streams", "--confirm", SENTENCE)
     assert (code, value["error"]["code"]) == (1, "POLICY_UNKNOWN")
     code, (value,) = call(capsys, "off", "streams")

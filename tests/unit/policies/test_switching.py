@@ -146,3 +146,14 @@ def test_a_policy_of_another_cluster_is_not_switched_on_here(
     assert not is_for(elsewhere, cluster)
     with pytest.raises(LowwaterError, match="is for cluster test"):
         switched_on(journal, cluster, elsewhere)
+
+
+def test_where_clusters_share_a_name_the_sentence_tells_them_apart(
+    journal: Journal, cluster: ClusterStore
+) -> None:
+    ClusterStore(cluster.store, "c2").write_connection("h:2", None, cluster.name)
+    with pytest.raises(LowwaterError) as error:
+        switched_on(journal, cluster, policy(), typed=policy().confirmation(cluster.name))
+    assert error.value.code == "CONFIRMATION_MISMATCH"
+    switched_on(journal, cluster, policy(), typed=policy().confirmation(f"{cluster.name} (c1)"))
+    assert standing(policy(), journal.policy_states("c1")["p"]) == "on"

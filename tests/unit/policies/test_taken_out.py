@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,9 +74,24 @@ def test_a_file_that_is_wrong_holds_nothing_for_later(room: ServiceRoom) -> None
     assert room.live.log_start(TOPIC) == 10
 
 
+def test_it_is_undefined_here_where_the_settings_name_another_cluster(room: ServiceRoom) -> None:
+    states = room.journal.policy_states(room.live.id)
+    (policy,) = room.settings.policies
+    for cluster, names in (
+        (None, []),
+        (room.store.name, []),
+        (room.live.id, []),
+        ("us", ["streams"]),
+    ):
+        found = on_and_undefined(states.values(), [replace(policy, cluster=cluster)], room.store)
+        assert [state.name for state in found] == names
+
+
 def test_it_is_switched_off_without_being_defined(room: ServiceRoom) -> None:
     states = room.journal.policy_states(room.live.id)
-    assert [state.name for state in on_and_undefined(states.values(), ())] == ["streams"]
+    assert [state.name for state in on_and_undefined(states.values(), (), room.store)] == [
+        "streams"
+    ]
 
     switch_off(
         room.settings, room.journal, room.store, "streams", who="eve", from_where="here",
@@ -83,4 +99,4 @@ def test_it_is_switched_off_without_being_defined(room: ServiceRoom) -> None:
     )  # fmt: skip
     states = room.journal.policy_states(room.live.id)
     assert not states["streams"].enabled
-    assert on_and_undefined(states.values(), ()) == ()
+    assert on_and_undefined(states.values(), (), room.store) == ()

@@ -76,3 +76,14 @@ def test_a_folder_that_goes_away_before_sending_blocks_unless_that_was_accepted(
     found = recheck(live, plan, rows, NOW, standards(Settings(), store, [TOPIC], NOW))
     assert [*found.allowed] == ([planned.key] if planned_without else [])
     assert [r.name for r in found.refused.values()] == ([] if planned_without else ["no-history"])
+
+
+def test_a_plan_says_where_another_cluster_has_its_name(tmp_path: Path) -> None:
+    collected(ClusterStore(Store(str(tmp_path)), "cluster-1"), NOW, TOPIC)
+    store = Store(str(tmp_path))
+    for cluster_id, name in (("cluster-1", "prod"), ("cluster-2", "staging")):
+        ClusterStore(store, cluster_id).write_connection("h:1", None, name)
+    assert not read(tmp_path, 1).plan([]).name_shared
+    ClusterStore(store, "cluster-2").write_connection("h:1", None, "prod")
+    plan = read(tmp_path, 1).only([TopicPartition(TOPIC, 0)]).plan([])
+    assert (plan.name_shared, plan.cluster_name, plan.called) == (True, "prod", "prod (cluster-1)")

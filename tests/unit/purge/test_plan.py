@@ -273,3 +273,14 @@ def test_a_plans_text_is_canonical_with_its_own_hash_in_it() -> None:
     document = json.loads(plan.to_json_text())
     assert plan.to_json_text() == canonical(document)
     assert document.pop("sha256") == digest(document) == plan.sha256
+
+
+def test_where_clusters_share_a_name_the_sentence_tells_them_apart() -> None:
+    alone, where = free_plan(), "prod (cluster-1)"
+    shared = replace(alone, name_shared=True)
+    assert (alone.confirmation, shared.confirmation) == (
+        "purge orders on prod", f"purge orders on {where}",
+    )  # fmt: skip
+    assert shared.counted_confirmation == f"purge 1 topics on {where}"
+    assert "name_shared" not in alone.to_json_text(), "as earlier releases wrote it"
+    assert Plan.from_json_text(shared.to_json_text(), "here") == shared

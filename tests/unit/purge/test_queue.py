@@ -204,3 +204,25 @@ def test_a_plan_that_calls_its_cluster_by_another_name_is_refused(
     assert caught.value.code == "CLUSTER_MISMATCH"
     assert "is called prod" in caught.value.message
     assert enqueue(journal, plan, settings=settings)
+
+
+def test_a_plan_whose_sentence_may_mean_another_cluster_is_refused(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """A second cluster of that name came after the plan, or the plan is an older release's."""
+    settings, store = (
+        Settings(state_dir=tmp_path, data=str(tmp_path / "data")),
+        Store(str(tmp_path / "data")),
+    )
+    plan = free_plan()
+    ClusterStore(store, plan.cluster_id).write_connection("h:1", None, plan.cluster_name)
+    ClusterStore(store, "second").write_connection("h:2", None, plan.cluster_name)
+    with pytest.raises(LowwaterError, match="another cluster of the data folder") as caught:
+        enqueue(journal, plan, settings=settings)
+    assert caught.value.code == "CLUSTER_MISMATCH"
+    apart = replace(plan, name_shared=True)
+    with pytest.raises(LowwaterError) as caught:
+        enqueue(journal, apart, settings=settings, confirm=plan.confirmation)
+    assert caught.value.code == "CONFIRMATION_MISMATCH"
+    run_id = enqueue(journal, apart, settings=settings)
+    assert journal.head(run_id).typed == f"{plan.confirmation} ({plan.cluster_id})"
