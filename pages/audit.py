@@ -37,6 +37,8 @@ def show() -> None:
     verdict = verify(journal)
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
     left.html(chain_html(verdict))
+    if verdict.ok and (copied := journal.file.rolled_back()) is not None:
+        states.show_error(copied)
     with middle:
         show_exports(journal)
     with right:

@@ -25,7 +25,8 @@ _FUSE = frozenset({
 })  # fmt: skip
 
 
-# Whose times are this host's own: what may lie behind another one is not among them.
+# Whose times are this host's own, with inodes and owners on the disk: what may lie behind another
+# host is not among them.
 _LOCAL = frozenset({
     "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "reiserfs",
     "rootfs", "tmpfs", "xfs", "zfs",
@@ -48,6 +49,14 @@ def is_local(path: Path, mountinfo: Path | None = None) -> bool:
     """
     found = _held_by(path, mountinfo)
     return found is None or found[0] in _LOCAL
+
+
+def keeps_files(path: Path) -> bool:
+    """Whether a path surely lies on a file system that keeps a file's number and owner over
+    reboots and mounts; False too where the machine does not tell its mounts.
+    """
+    found = _held_by(path, None)
+    return found is not None and found[0] in _LOCAL
 
 
 def _held_by(path: Path, mountinfo: Path | None) -> tuple[str, Path] | None:

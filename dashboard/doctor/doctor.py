@@ -128,7 +128,8 @@ def _journal(found: Check, state_dir: Path, costs: str) -> Check:
     if not found.ok:
         return found
     journal = journal_in(state_dir)
-    head = HeadFile(journal).path
+    kept = HeadFile(journal)
+    head = kept.path
     untold = "a journal that is rolled back is not noticed: its newest entry is kept there"
     for path, cost in ((journal, costs), (head, untold)):
         try:
@@ -137,6 +138,11 @@ def _journal(found: Check, state_dir: Path, costs: str) -> Check:
         except OSError as error:
             said = f"{path} cannot be written: {error.strerror or error}"
             return replace(found, ok=False, detail=said, costs=cost, next="Correct its rights.")
+    with suppress(OSError):  # a journal of which the head alone is there: the next verb says so
+        if kept.is_of_another():
+            said = f"{journal} is a copy: it is not the file that {head.name} was kept of"
+            what = "See what to do with: lowwater runs."
+            return replace(found, ok=False, detail=said, costs=costs, next=what)
     return found
 
 

@@ -14,6 +14,7 @@ from dashboard.purge.journal.journal import Journal
 from tests.bad_inputs import world as worlds
 from tests.bad_inputs.calling import mend
 from tests.bad_inputs.world import World
+from tests.support.journals import unbind
 from tests.unit.cli.workers import start_with
 
 
@@ -21,6 +22,7 @@ from tests.unit.cli.workers import start_with
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The sound world; nobody changes it."""
     built = worlds.build(tmp_path_factory.mktemp("sound"))
+    unbind(built.path / "state" / "journal.sqlite")  # its copies are written to
     yield built
     built.taken.close()
 

@@ -31,6 +31,7 @@ from tests.e2e.test_people_in_browser import (
 from tests.pages.purges import SENTENCE
 from tests.support import marked, sample_store
 from tests.support.browser import dashboard_server
+from tests.support.journals import unbind
 from tests.support.oidc_provider import CLIENT_SECRET, oidc_provider
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -57,6 +58,7 @@ def test_what_an_approver_sent_queues_nothing_for_a_viewer_or_a_stranger(place: 
     journal.close()
     again = place.folder / "again"
     shutil.copytree(place.folder / "state", again)
+    unbind(again / "journal.sqlite")
     sent = messages_of_an_approval(request_id)
     settings = place.folder / "lowwater.toml"
     settings.write_text(settings.read_text().replace(f"{place.folder}/state", str(again)))

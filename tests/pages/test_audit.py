@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from dataclasses import replace
 from datetime import timedelta
@@ -61,6 +62,20 @@ def test_a_changed_entry_is_found(open_page: Open, tmp_path: Path) -> None:
     db.close()
 
     assert "The chain is broken" in said(open_page("audit"))
+
+
+def test_a_copy_of_the_journal_is_shown_as_one(
+    open_page: Open, journal: Journal, tmp_path: Path
+) -> None:
+    journal.set_read_only(True, "ann", utc_now())
+    journal.close()
+    copy = tmp_path / "state" / "copy.sqlite"
+    shutil.copy(tmp_path / "state" / "journal.sqlite", copy)
+    copy.replace(tmp_path / "state" / "journal.sqlite")
+    app = open_page("audit")
+
+    assert "chain verified" in said(app)
+    assert "is a copy" in said(app)
 
 
 def test_the_switch_stops_every_purge(open_page: Open, tmp_path: Path) -> None:

@@ -32,13 +32,13 @@ def half_sent(folder: Path) -> bool:
 
 
 def put_back(folder: Path, copy: Path, *, alone: bool) -> None:
-    """The copy takes the journal's place; `alone`: what lies beside it stays as it is."""
-    for ending in ("", "-wal", "-shm"):
+    """The copy takes the journal's place, in the file that was there, as when a disk goes back to
+    an earlier state; `alone`: what lies beside it stays as it is.
+    """
+    for ending in ("-wal", "-shm"):
         (folder / (NAME + ending)).unlink(missing_ok=True)
     shutil.copy(copy / NAME, folder / NAME)
     if not alone:
-        for file in _beside(folder):
-            file.unlink()
         for file in _beside(copy):
             shutil.copy(file, folder / file.name)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from dashboard.core.clock import utc_now
 from dashboard.doctor import doctor
 from dashboard.doctor.doctor import Check
+from dashboard.purge.journal.journal import open_default
 from dashboard.settings.settings import Settings
 
 _Usage = namedtuple("_Usage", "total used free")
@@ -95,6 +98,16 @@ def test_a_journal_whose_file_cannot_be_written_is_named(
 
     _failed(check, name)
     assert costs in check.costs
+
+
+def test_a_copy_of_a_state_folder_is_named(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path / "state")
+    with closing(open_default(settings)) as journal:
+        journal.set_read_only(True, "ann", utc_now())
+    assert doctor.state_folder(settings).ok
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+
+    _failed(doctor.state_folder(Settings(state_dir=tmp_path / "copy")), "is a copy")
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             output.emit_error(error, as_json=False)
         return error.exit_code
+    if lost is not None:
+        output.progress(f"{lost.message}; nothing is written to it")
     output.emit(value, text, as_json=args.json)
     return 0
 

@@ -18,6 +18,7 @@ from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
 from dashboard.purge.journal.journal_chain import FIRST_HASH, AsTold, hash_of
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
+from dashboard.purge.journal.journal_identity import a_copy
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
 from dashboard.purge.journal.journal_rows import Entry
 
@@ -27,6 +28,7 @@ _MARK = """INSERT OR IGNORE INTO switches SELECT 'head_kept', 1, '', ''
   WHERE NOT EXISTS (SELECT 1 FROM switches WHERE name='archive')"""
 _MARKED = "SELECT 1 FROM switches WHERE name='head_kept'"
 _WAL_BYTES = 4 << 20  # as SQLite itself does: 1000 pages
+_ARCHIVE = "SELECT 1 FROM switches WHERE name='archive'"
 
 
 class JournalFile:
@@ -68,8 +70,8 @@ class JournalFile:
     def write(self) -> Iterator[sqlite3.Connection]:
         """A transaction that holds the write lock from its start; JournalError when it fails.
 
-        Before anything is written JOURNAL_ROLLED_BACK where links are gone that were there, and
-        JOURNAL_BROKEN where the tables are not as the links tell.
+        Before anything is written JOURNAL_ROLLED_BACK where links are gone that were there, or the
+        file is a copy; JOURNAL_BROKEN where the tables are not as the links tell.
         """
         with self.reading():
             self._as_told.catch_up()  # not while others wait for the write lock
@@ -134,12 +136,16 @@ class JournalFile:
         with self._wrapped():
             return self._head_file.read()
 
-    def rolled_back(self) -> JournalError | None:
+    def lost(self) -> JournalError | None:
         """That the file has lost links which were there, and what to do; None: it has not."""
         try:
             return self._lost_since(self.kept_head())
         except JournalError as error:
             return error
+
+    def rolled_back(self) -> JournalError | None:
+        """That it has lost links, or is a copy: one that verifies, and that nothing acts by."""
+        return self.lost() or self._copied()
 
     def doubt(self) -> JournalError | None:
         """Why a cancel or a stop may be missing in it, by what each write asks; None: none is.
@@ -156,8 +162,17 @@ class JournalFile:
     def _doubt(self, kept: Head) -> JournalError | None:
         if (error := self._lost_since(kept)) is not None:
             return error
-        wrong = self._as_told.wrong()
-        return None if wrong is None else _mixed(self.path, wrong)
+        if (wrong := self._as_told.wrong()) is not None:
+            return _mixed(self.path, wrong)
+        return self._copied()
+
+    def _copied(self) -> JournalError | None:
+        with self._wrapped():
+            if not self._head_file.is_of_another():
+                return None
+        if self.is_archive():  # it is handed out, and moved to where archives are kept
+            return None
+        return a_copy(self.path, self.head().seq)
 
     def _lost_since(self, kept: Head) -> JournalError | None:
         newest = self.head()
@@ -181,6 +196,10 @@ class JournalFile:
         return _rolled_back(
             self.path, newest, f"has another entry {kept.seq} than the one that was written"
         )
+
+    def is_archive(self) -> bool:
+        """Whether it holds what another journal has archived: nothing is purged from it."""
+        return bool(self.rows(_ARCHIVE))
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """All rows of one query; its values by position, or one mapping by name."""

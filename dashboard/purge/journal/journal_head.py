@@ -2,7 +2,8 @@
 
 A journal out of a backup verifies by itself, and forgets every cancel since. Its head is written
 here after each commit, so that it may lag behind the file, when a process dies in between, and
-never leads: one that leads tells of links that are gone.
+never leads: one that leads tells of links that are gone. It says too which file it was kept of: a
+copy of both, looked at beside the original, forgets what was asked there since.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.core.errors import JournalError
+from dashboard.purge.journal.journal_identity import FileIdentity, identity
 
 _SLOT = 128  # bytes; two of them, written in turn, so that one is whole whenever a write is cut off
+_FILE_AT = 2 * _SLOT  # which file it is of: written once, with the first head
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -54,11 +57,32 @@ class HeadFile:
         finally:
             os.close(file)
 
+    def is_of_another(self) -> bool:
+        """Whether it was kept of another file than the journal beside it: that is a copy.
+
+        One of an earlier version, which does not say, is of the journal that is written next.
+        Raises OSError.
+        """
+        try:
+            file = os.open(self.path, _FLAGS & ~os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            kept = _file(os.pread(file, _SLOT, _FILE_AT))
+        finally:
+            os.close(file)
+        if kept is None:
+            return False
+        found = identity(self._journal)
+        return found is None or not kept.may_be(found)
+
     def advance(self, head: Head) -> None:
         """Keep a newer head, durably; an older one changes nothing: another process was sooner."""
         with self._locked() as file:
             first, second = self._slots(file)
             if head.seq > max(first, second).seq:
+                if _file(os.pread(file, _SLOT, _FILE_AT)) is None:
+                    os.pwrite(file, self._file_slot(), _FILE_AT)
                 os.pwrite(file, _slot(head), 0 if first <= second else _SLOT)
                 os.fdatasync(file)
 
@@ -69,7 +93,7 @@ class HeadFile:
             new.unlink()
         file = self._made(new)
         try:
-            os.pwrite(file, _slot(head) + b"\0" * _SLOT, 0)
+            os.pwrite(file, _slot(head) + b"\0" * _SLOT + self._file_slot(), 0)
             os.fsync(file)
         finally:
             os.close(file)
@@ -103,6 +127,10 @@ class HeadFile:
         finally:
             os.close(folder)
 
+    def _file_slot(self) -> bytes:
+        found = identity(self._journal)
+        return b"\0" * _SLOT if found is None else _sealed(f"{found.inode} {found.born_ns}")
+
     def _slots(self, file: int) -> tuple[Head, Head]:
         stored = os.pread(file, 2 * _SLOT, 0)
         first, second = _head(stored[:_SLOT]), _head(stored[_SLOT:])
@@ -119,17 +147,31 @@ class HeadFile:
 
 
 def _slot(head: Head) -> bytes:
-    said = f"{head.seq} {head.hash}"
-    return f"{said} {_check(said)}\n".encode().ljust(_SLOT, b" ")
+    return _sealed(f"{head.seq} {head.hash}")
 
 
 def _head(slot: bytes) -> Head | None:
     """The head in a slot; None: nothing was written there, or not all of it."""
+    said = _unsealed(slot)
+    return None if said is None else Head(int(said[0]), said[1])
+
+
+def _file(slot: bytes) -> FileIdentity | None:
+    """Which file the head is of; None: it does not say."""
+    said = _unsealed(slot)
+    return None if said is None else FileIdentity(int(said[0]), int(said[1]))
+
+
+def _sealed(said: str) -> bytes:
+    return f"{said} {_check(said)}\n".encode().ljust(_SLOT, b" ")
+
+
+def _unsealed(slot: bytes) -> tuple[str, str] | None:
     try:
-        seq, link, check = slot.decode().split()
+        first, second, check = slot.decode().split()
     except ValueError:
         return None
-    return Head(int(seq), link) if check == _check(f"{seq} {link}") else None
+    return (first, second) if check == _check(f"{first} {second}") else None
 
 
 def _check(said: str) -> str:

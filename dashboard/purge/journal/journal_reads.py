@@ -264,7 +264,7 @@ class JournalReads:
         queued a run froze, is not seen: begin anew for that.
         """
         # Before the moment that is read: what is kept beside the file never leads it.
-        lost = None if as_archive else self.file.rolled_back()
+        lost = None if as_archive else self.file.lost()
         self._fold(chain)
         with self.file.reading():  # runs and links of one moment, or one contradicts the other
             folded = chain if self._begins_with(chain) else Chain()
@@ -308,7 +308,7 @@ class JournalReads:
 
     def is_archive(self) -> bool:
         """Whether it holds what another journal has archived: nothing is purged from it."""
-        return bool(self.file.rows("SELECT 1 FROM switches WHERE name='archive'"))
+        return self.file.is_archive()
 
     def baseline(self, run_id: str) -> Sample | None:
         """Sizes of all replicas just before the first request, as the receipt wrote them."""

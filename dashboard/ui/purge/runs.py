@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 
 import streamlit as st
 
+from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal import journal as journals
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.receipt.alerts import Reverted, reverted
 from dashboard.ui.components.markup import plain, text
-from dashboard.ui.components.states import guarded
+from dashboard.ui.components.states import guarded, show_error
 from dashboard.ui.session import context, routes
 from dashboard.ui.session.context import Screen
 from dashboard.ui.session.journal_memory import MOST_RUNS, memory
@@ -82,7 +83,10 @@ def recent(screen: Screen) -> None:
     """Runs that are open, or were queued within a day; newest first."""
     st.html('<div class="lw"><h2>Purges running or finished today</h2></div>')
     # A worker that died is started again by whoever looks first.
-    queue.respawn_stale(screen.settings, open_journal())
+    try:
+        queue.respawn_stale(screen.settings, open_journal())
+    except JournalError as error:  # of a copy too what it has is shown
+        show_error(error)
     back = reverted(open_journal(), screen.cluster.cluster_id)
     for alert in back[:ROWS]:
         _came_back(alert)

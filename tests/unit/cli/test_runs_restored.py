@@ -48,6 +48,25 @@ def test_it_is_told_and_accepted_by_its_newest_entry_alone(
     assert said(capsys, "runs", "--verify")[0] == 0
 
 
+def test_a_copy_is_read_and_verified_and_said_to_be_one(
+    alone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = open_default(load())
+    journal.set_read_only(True, "ann", utc_now())
+    journal.close()
+    shutil.copytree(alone / "state", alone / "evidence")
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(alone / "evidence"))
+    assert main(["runs", "--verify", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["verification"]["ok"]
+    assert "is a copy" in told.err
+    assert "nothing is written to it" in told.err
+    code, value = said(capsys, "runs", "--accept-restored", "1")
+    assert (code, value) == (0, {"accepted": {"through_entry": 1, "cancelled": []}})
+    assert main(["runs"]) == 0
+    assert "copy" not in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("restored")
 def test_it_goes_alone(capsys: pytest.CaptureFixture[str]) -> None:
     code, value = said(capsys, "runs", "--accept-restored", "1", "--verify")

@@ -78,8 +78,9 @@ def backed_up(room: ServiceRoom, folder: Path) -> Path:
 
 
 def restored(room: ServiceRoom, folder: Path) -> None:
+    """Into the files that were there, as `cp` does: of new ones their head tells."""
     room.journal.close()
-    for file in room.folder.glob("journal.*"):
+    for file in room.folder.glob("journal.sqlite-*"):
         file.unlink()
     for file in folder.iterdir():
         shutil.copy(file, room.folder)

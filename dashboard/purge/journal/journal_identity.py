@@ -1,0 +1,68 @@
+"""Which file a journal is: its number and its birth tell it from every copy of itself.
+
+Both are on the disk with the file, so that reboots, mounts and `mv` leave them. A device number is
+not: LVM, USB, NFS and containers get another one as they come up. Nor is the inode alone enough:
+ext4 gives that of a removed file to the next one, which may be the backup that takes its place.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from dashboard.core.errors import JournalError
+from dashboard.core.network_folders import keeps_files
+
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_HERE, _BIRTH = -100, 0x800  # AT_FDCWD, STATX_BTIME
+_BYTES, _MASK_AT, _BIRTH_AT = 256, 0, 80  # struct statx, statx(2)
+
+
+class FileIdentity(NamedTuple):
+    """Inode, and when it was made (ns since the epoch); 0: the file system does not tell."""
+
+    inode: int
+    born_ns: int
+
+    def may_be(self, other: FileIdentity) -> bool:
+        """Whether both are of one file, as far as both tell."""
+        unknown = 0 in (self.born_ns, other.born_ns)
+        return self.inode == other.inode and (unknown or self.born_ns == other.born_ns)
+
+
+def identity(path: Path) -> FileIdentity | None:
+    """Of the file at a path. None: nothing surely keeps it there (FUSE, FAT, network file systems).
+
+    Raises OSError.
+    """
+    if not keeps_files(path.parent):
+        return None
+    return FileIdentity(path.stat().st_ino, _born_ns(path))
+
+
+def _born_ns(path: Path) -> int:
+    """Python's os.stat does not tell it on Linux."""
+    statx = getattr(_LIBC, "statx", None)
+    told = ctypes.create_string_buffer(_BYTES)
+    if statx is None or statx(_HERE, os.fsencode(path), 0, _BIRTH, told) != 0:
+        return 0
+    (mask,) = struct.unpack_from("=I", told, _MASK_AT)
+    seconds, nanoseconds = struct.unpack_from("=qI", told, _BIRTH_AT)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds) if mask & _BIRTH else 0
+
+
+def a_copy(path: Path, newest_entry: int) -> JournalError:
+    """What nobody may write to, and how it becomes the journal that counts."""
+    return JournalError(
+        f"the purge journal {path} is a copy: by number and birth it is not the file that "
+        "journal.head was kept of, and a cancel or a stop of that one may be missing in it",
+        "It can be read; act in the state_dir of the other one. If this one is to take its place, "
+        "after a restore or on another disk, stop every process of lowwater: lowwater runs "
+        f"--accept-restored {newest_entry} "
+        "cancels what is open in this one, and stops every purge until an approver allows them.",
+        code="JOURNAL_ROLLED_BACK",
+    )
