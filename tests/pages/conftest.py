@@ -115,7 +115,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PlanRequest]]:
 
     monkeypatch.setattr(drafts, "draft", drafted)
     monkeypatch.setattr(forecasts, "forecast", lambda *_: judge(reading(EVEN), {}, PurgeSettings()))
-    monkeypatch.setattr(queue, "spawn", lambda _settings, _run_id: 0)
+    monkeypatch.setattr(queue, "spawn", lambda *_, **__: 0)
     return asked
 
 

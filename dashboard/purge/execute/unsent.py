@@ -1,4 +1,6 @@
-"""Closes a run with which nobody goes on: what was never sent is not done, and says why."""
+"""A run with which nobody goes on: it is closed, and what was never sent is not done and says why;
+or it waits for another worker.
+"""
 
 from __future__ import annotations
 
@@ -35,3 +37,17 @@ def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: d
         error=error.to_json()["error"],
         watched_until=now + timedelta(milliseconds=run.options.watch_for_ms if watched else 0),
     )
+
+
+def leave(journal: Journal, run_id: str, error: LowwaterError, now: datetime) -> None:
+    """Leave the run open for another worker, with why this one could not start; one entry each why.
+
+    What says why a run is paused stays: that is for a person.
+    """
+    run = journal.head(run_id)
+    if run.wish == "pause" or run.state == "paused":
+        return
+    if run.error is None or run.error["code"] != error.code:
+        message = f"no worker could start, so it waits for another one: {error.message}"
+        why = {"code": error.code, "message": message, "next": error.next_step}
+        journal.set_run(run_id, run.state, now, error=why)

@@ -147,7 +147,7 @@ def respawn_stale(
         if not _left_to_service(journal, r, awaited, moment) and journal.claim(r, moment)
     ]
     for run_id in found:
-        spawn(settings, run_id)
+        spawn(settings, run_id, again=True)
     return found
 
 

@@ -21,6 +21,7 @@ from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import unsent
 from dashboard.purge.execute.carrying import carry_out, held, say
+from dashboard.purge.execute.execute import expires_at
 from dashboard.purge.jobs.worker_process import told_run
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_head import journal_in
@@ -40,6 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     """Carry out and watch one run; 0 when it is closed and followed, else the error's code."""
     parser = argparse.ArgumentParser(prog="dashboard.purge.jobs.worker")
     parser.add_argument("--run", help="without it, the run is read from stdin once it is known")
+    parser.add_argument("--again", action="store_true", help="another worker of it has died")
     parser.add_argument("--state-dir", required=True, type=Path)
     parser.add_argument("--on-network", action="store_true", help="as state_dir_on_network")
     args = parser.parse_args(argv)
@@ -50,14 +52,14 @@ def main(argv: list[str] | None = None) -> int:
         journal = Journal(journal_in(args.state_dir), on_network=args.on_network)
         with held(journal, args.state_dir, run_id, utc_now) as first:
             if first:
-                _work(journal, run_id)
+                _work(journal, run_id, again=args.again)
     except LowwaterError as error:
         say(f"{error.code}: {error.message} {error.next_step}")
         return error.exit_code
     return 0
 
 
-def _work(journal: Journal, run_id: str) -> None:
+def _work(journal: Journal, run_id: str, *, again: bool) -> None:
     run = journal.head(run_id)
     own = _own_settings()
     try:
@@ -65,7 +67,11 @@ def _work(journal: Journal, run_id: str) -> None:
         current = CurrentSettings(chosen, environ=_pinned(run))
         live = _connect(chosen, run, utc_now)
     except LowwaterError as error:
-        if run.open:
+        # Whoever starts a worker again may lack what it needs: a container without the settings, a
+        # network without Kafka. The next one may have it.
+        if run.open and again and utc_now() < expires_at(run):
+            unsent.leave(journal, run_id, error, utc_now())
+        elif run.open:
             unsent.close(journal, run, "unreached", error, utc_now())
         raise
     with live:

@@ -17,17 +17,17 @@ from dashboard.settings.settings import Settings
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
-def spawn(settings: Settings, run_id: str) -> int:
+def spawn(settings: Settings, run_id: str, *, again: bool = False) -> int:
     """Start a detached worker for a run; a second one ends at once at the run's file lock.
 
-    Its process id. Raises JournalError WORKER_NOT_STARTED.
+    `again`: one of it has died. Its process id. Raises JournalError WORKER_NOT_STARTED.
     """
     log = log_of(settings.state_dir, run_id)
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         return _start(
             settings,
-            ["--run", run_id],
+            ["--run", run_id, *["--again"] * again],
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log), _LOG_FLAGS, 0o600),
         )

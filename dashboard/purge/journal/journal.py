@@ -316,7 +316,8 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
         """Enter a state; a closed one frees the run's topics."""
         with self.file.write() as db:
             db.execute("UPDATE runs SET state=? WHERE run_id=?", (state, run_id))
-            if error is not None or state == "done":  # which a follower may become that was away
+            # A run that goes on has none; `done` one may become whose follower was away.
+            if error is not None or state in ("running", "done"):
                 kept = canonical(error) if error else None
                 db.execute("UPDATE runs SET error=? WHERE run_id=?", (kept, run_id))
             if state == "running":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.core.errors import JournalError
+from dashboard.core.network_folders import keeps_files
 from dashboard.purge.journal.journal_identity import FileIdentity, identity
 
 _SLOT = 128  # bytes; two of them, written in turn, so that one is whole whenever a write is cut off
@@ -71,10 +72,7 @@ class HeadFile:
             kept = _file(os.pread(file, _SLOT, _FILE_AT))
         finally:
             os.close(file)
-        if kept is None:
-            return False
-        found = identity(self._journal)
-        return found is None or not kept.may_be(found)
+        return kept is not None and not kept.may_be(identity(self._journal))
 
     def advance(self, head: Head) -> None:
         """Keep a newer head, durably; an older one changes nothing: another process was sooner."""
@@ -128,8 +126,10 @@ class HeadFile:
             os.close(folder)
 
     def _file_slot(self) -> bytes:
+        if not keeps_files(self.path.parent):
+            return b"\0" * _SLOT
         found = identity(self._journal)
-        return b"\0" * _SLOT if found is None else _sealed(f"{found.inode} {found.born_ns}")
+        return _sealed(f"{found.inode} {found.born_ns}")
 
     def _slots(self, file: int) -> tuple[Head, Head]:
         stored = os.pread(file, 2 * _SLOT, 0)

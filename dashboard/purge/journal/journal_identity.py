@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.core.errors import JournalError
-from dashboard.core.network_folders import keeps_files
 
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _HERE, _BIRTH = -100, 0x800  # AT_FDCWD, STATX_BTIME
@@ -34,13 +33,8 @@ class FileIdentity(NamedTuple):
         return self.inode == other.inode and (unknown or self.born_ns == other.born_ns)
 
 
-def identity(path: Path) -> FileIdentity | None:
-    """Of the file at a path. None: nothing surely keeps it there (FUSE, FAT, network file systems).
-
-    Raises OSError.
-    """
-    if not keeps_files(path.parent):
-        return None
+def identity(path: Path) -> FileIdentity:
+    """Of the file at a path. Raises OSError."""
     return FileIdentity(path.stat().st_ino, _born_ns(path))
 
 

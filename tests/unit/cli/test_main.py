@@ -247,7 +247,7 @@ def test_any_call_starts_again_the_workers_of_runs_that_lost_theirs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, alone: Path
 ) -> None:
     spawned: list[str] = []
-    monkeypatch.setattr(queue, "spawn", lambda _settings, run_id: spawned.append(run_id))
+    monkeypatch.setattr(queue, "spawn", lambda _, run_id, **__: spawned.append(run_id))
     journal = open_default(load())
     run_id = queue.enqueue(
         load(), journal, a_plan(hours_ago=1), mode="wait-all", confirm="purge orders on prod",

@@ -23,5 +23,5 @@ def start_with(monkeypatch: pytest.MonkeyPatch, start: Callable[[Settings, str],
         def close(self) -> None:
             return
 
-    monkeypatch.setattr(queue, "spawn", start)
+    monkeypatch.setattr(queue, "spawn", lambda settings, run_id, **_: start(settings, run_id))
     monkeypatch.setattr(worker_process, "ReadyWorker", Ready)

@@ -29,7 +29,8 @@ def room(tmp_path: Path) -> Iterator[ServiceRoom]:
 def spawned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
-    def spawn(_: Settings, run_id: str) -> None:
+    def spawn(_: Settings, run_id: str, *, again: bool) -> None:
+        assert again
         found.append(run_id)
 
     monkeypatch.setattr(queue, "spawn", spawn)

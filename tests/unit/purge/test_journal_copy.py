@@ -65,7 +65,7 @@ def test_who_looks_at_a_copy_reads_it_and_starts_nobody(
     room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(queue, "spawn", lambda _settings, run_id: started.append(run_id))
+    monkeypatch.setattr(queue, "spawn", lambda _, run_id, **__: started.append(run_id))
     run_id = room.run_id  # type: ignore[attr-defined]
     evidence = copied(room, tmp_path / "evidence")
     settings, later = Settings(state_dir=tmp_path / "evidence"), NOW + 2 * STALE_AFTER
@@ -138,7 +138,7 @@ def test_the_birth_of_a_file_is_told_here(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.touch()
     first = journal_identity.identity(file)
-    assert first is not None
+    assert first.born_ns
     file.write_text("more")
     os.utime(file, ns=(1, 1))
     file = file.rename(tmp_path / "b")
@@ -150,7 +150,6 @@ def test_a_restored_file_with_the_number_of_the_removed_one_is_told(
 ) -> None:
     path = room.journal.file.path
     found = journal_identity.identity(path)
-    assert found is not None
     later = found._replace(born_ns=found.born_ns + 1)
     monkeypatch.setattr(journal_head, "identity", lambda _: later)
     refused(lambda: room.journal.set_read_only(True, "eve", NOW))
@@ -160,7 +159,7 @@ def test_where_nothing_keeps_numbers_nothing_is_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A FUSE mount may number its files anew at each start: it would lock everybody out."""
-    monkeypatch.setattr(journal_identity, "keeps_files", lambda _: False)
+    monkeypatch.setattr(journal_head, "keeps_files", lambda _: False)
     room = Room(tmp_path / "state")
     room.queue(room.plan())
     evidence = copied(room, tmp_path / "evidence")
@@ -170,7 +169,7 @@ def test_where_nothing_keeps_numbers_nothing_is_bound(
     assert not HeadFile(room.journal.file.path).is_of_another()
     room.journal.set_read_only(True, "ann", NOW)  # bound from here on
     again = copied(room, tmp_path / "again")
-    monkeypatch.setattr(journal_identity, "keeps_files", lambda _: False)
+    monkeypatch.setattr(journal_head, "keeps_files", lambda _: False)
     refused(lambda: again.set_read_only(True, "eve", NOW))
     again.close()
     room.journal.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from dashboard.core.errors import ClusterError, SettingsError
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.jobs import queue, worker
 from dashboard.purge.journal.journal import open_default
 from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.journal_wishes import pause
 from dashboard.settings import read_only
 from dashboard.settings.settings import PurgeSettings, Settings, load
 from tests.unit.policies.examples import policy
@@ -89,6 +91,78 @@ def test_a_worker_that_comes_after_the_window_sends_nothing(room: ServiceRoom) -
     room.clock.sleep(3600)
     assert work(room) == "refused"
     assert room.live.sent == []
+
+
+def away(*_: object) -> object:
+    raise ClusterError("no broker answers", "Check the address.", code="BROKER_UNREACHABLE")
+
+
+def unsettled(_: RunRow) -> Settings:
+    raise SettingsError("/etc/lowwater.toml is not there", "Mount it.", code="SETTINGS_NOT_FOUND")
+
+
+def started(room: ServiceRoom, *words: str) -> str:
+    """A worker that cannot start; the run's state then."""
+    run_id = room.runs()[0].run_id
+    assert worker.main(["--run", run_id, "--state-dir", str(room.folder), *words]) != 0
+    return room.journal.head(run_id).state
+
+
+@pytest.mark.parametrize(("seam", "lack"), [("_connect", away), ("_settings", unsettled)])
+def test_who_takes_a_run_up_and_lacks_what_it_needs_leaves_it_to_the_next(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch, seam: str, lack: Callable[..., object]
+) -> None:
+    run_id = room.runs()[0].run_id
+    entries = len(room.journal.entries(run_id))
+    with monkeypatch.context() as fault:
+        fault.setattr(worker, seam, lack)
+        assert started(room, "--again") == "queued"
+        assert started(room, "--again") == "queued"
+    error = room.journal.head(run_id).error
+    assert error is not None
+    assert error["message"].startswith("no worker could start, so it waits for another one: ")
+    assert len(room.journal.entries(run_id)) == entries + 1, "said once"
+    assert room.journal.verify().ok
+    assert work(room) == "done"
+    assert room.journal.head(run_id).error is None
+
+
+def test_who_takes_up_a_run_that_has_sent_leaves_it_too(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = room.runs()[0].run_id
+    row = replace(room.journal.partitions(run_id)[0], state="sent", attempts=1)
+    room.journal.set_run(run_id, "running", room.clock())
+    room.journal.intend(run_id, [row], room.clock)
+    with monkeypatch.context() as fault:
+        fault.setattr(worker, "_connect", away)
+        assert started(room, "--again") == "running"
+    assert room.journal.partitions(run_id)[0].state == "sent"
+    assert work(room) == "done"
+
+
+@pytest.mark.parametrize("why", ["first", "expired"])
+def test_the_first_worker_closes_it_and_so_does_one_that_comes_too_late(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setattr(worker, "_connect", away)
+    if why == "expired":
+        run = room.runs()[0]
+        room.clock.sleep(run.options.unsent_for_ms / 1000)
+        room.journal.beat(run.run_id, room.clock())
+    assert started(room, *(["--again"] if why == "expired" else [])) == "refused"
+
+
+def test_what_says_why_a_run_is_paused_stays(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = room.runs()[0].run_id
+    why = {"code": "WORKER_SILENT", "message": "m", "next": "n"}
+    with room.journal.file.write() as db:
+        pause(db, run_id, why, room.clock())
+    monkeypatch.setattr(worker, "_connect", away)
+    assert started(room, "--again") == "paused"
+    assert room.journal.head(run_id).error == why
 
 
 @pytest.fixture
