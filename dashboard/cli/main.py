@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import threading
@@ -157,7 +158,10 @@ def _write_traceback(error: Exception) -> Path | None:
 
 def _log_folders() -> list[Path]:
     try:
-        return [load().state_dir / "logs", Path(gettempdir())]
+        state_dir = load().state_dir
+        if state_dir.exists() and state_dir.stat().st_uid != os.geteuid():
+            return [Path(gettempdir())]  # a folder of root's there its owner's workers cannot use
+        return [state_dir / "logs", Path(gettempdir())]
     except Exception:  # what was unforeseen may have been the settings themselves
         return [Path(gettempdir())]
 

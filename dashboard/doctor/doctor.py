@@ -19,6 +19,7 @@ from dashboard.domain import rights
 from dashboard.domain.model import GroupListing, LogDirsAnswer, TopicState
 from dashboard.domain.rights import Feature, Right
 from dashboard.purge.journal.journal_head import HeadFile, journal_in
+from dashboard.purge.journal.journal_identity import not_ours
 from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -139,6 +140,10 @@ def _journal(found: Check, state_dir: Path, costs: str) -> Check:
             said = f"{path} cannot be written: {error.strerror or error}"
             return replace(found, ok=False, detail=said, costs=cost, next="Correct its rights.")
     with suppress(OSError):  # a journal of which the head alone is there: the next verb says so
+        if (others := not_ours(journal)) is not None:
+            return replace(
+                found, ok=False, detail=others.message, costs=costs, next=others.next_step
+            )
         if kept.is_of_another():
             said = f"{journal} is a copy: it is not the file that {head.name} was kept of"
             what = "See what to do with: lowwater runs."

@@ -48,6 +48,7 @@ UNREACHED = {
     "JAVA_TOO_OLD": ("a Java of another version", "tests/unit/test_java.py"),
     "KAFKA_JARS_UNAVAILABLE": ("no way to Maven Central", "tests/unit/demo/test_jars.py"),
     "JOURNAL_NOT_ROLLED_BACK": (_BACKUP, "tests/unit/purge/test_journal_head.py"),
+    "JOURNAL_OF_ANOTHER": ("who runs it", "tests/unit/purge/test_journal_owner.py"),
     "JOURNAL_ON_NETWORK": ("where a folder lies", "tests/unit/test_network_folders.py"),
     "JOURNAL_ROLLED_BACK": (_BACKUP, "tests/unit/cli/test_runs_restored.py"),
     "LEADER_LOST": (_RACE, "tests/unit/purge/test_journal_policies.py"),

@@ -18,7 +18,7 @@ from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
 from dashboard.purge.journal.journal_chain import FIRST_HASH, AsTold, hash_of
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
-from dashboard.purge.journal.journal_identity import a_copy
+from dashboard.purge.journal.journal_identity import a_copy, not_ours
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
 from dashboard.purge.journal.journal_rows import Entry
 
@@ -67,12 +67,16 @@ class JournalFile:
             self._db.close()
 
     @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self, *, by_anybody: bool = False) -> Iterator[sqlite3.Connection]:
         """A transaction that holds the write lock from its start; JournalError when it fails.
+
+        JOURNAL_OF_ANOTHER unless we own the file, or `by_anybody`: for what starts no worker.
 
         Before anything is written JOURNAL_ROLLED_BACK where links are gone that were there, or the
         file is a copy; JOURNAL_BROKEN where the tables are not as the links tell.
         """
+        if not by_anybody:
+            self._refuse_another()
         with self.reading():
             self._as_told.catch_up()  # not while others wait for the write lock
         with self._transaction() as db:
@@ -91,11 +95,17 @@ class JournalFile:
     @contextmanager
     def accepting(self) -> Iterator[sqlite3.Connection]:
         """The same for a person's word that a journal which was rolled back is to go on."""
+        self._refuse_another()
         with self._transaction() as db:
             yield db
             head = self.head()
         with self._wrapped():
             self._head_file.replace(head)
+
+    def _refuse_another(self) -> None:
+        with self._wrapped():
+            if (error := not_ours(self.path)) is not None:
+                raise error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

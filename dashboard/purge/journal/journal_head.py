@@ -112,10 +112,14 @@ class HeadFile:
             os.close(file)
 
     def _made(self, path: Path) -> int:
-        """A file that those may write who may write the journal: people may share one."""
+        """A file of the journal's owner, that those may write who may write the journal: who sweeps
+        orphans, as root, tells one of the pages' account.
+        """
         file = os.open(path, _FLAGS | os.O_CREAT, 0o600)
         with suppress(OSError):
-            os.fchmod(file, self._journal.stat().st_mode & 0o777)
+            journal = self._journal.stat()
+            os.fchmod(file, journal.st_mode & 0o777)
+            os.fchown(file, journal.st_uid, journal.st_gid)
         return file
 
     def _keep_name(self) -> None:

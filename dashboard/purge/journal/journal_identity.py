@@ -1,20 +1,23 @@
-"""Which file a journal is: its number and its birth tell it from every copy of itself.
+"""Which file a journal is, and whose: a copy acts on nothing, nor does another user than its owner.
 
-Both are on the disk with the file, so that reboots, mounts and `mv` leave them. A device number is
-not: LVM, USB, NFS and containers get another one as they come up. Nor is the inode alone enough:
-ext4 gives that of a removed file to the next one, which may be the backup that takes its place.
+Inode and birth tell it from each copy. Both are on the disk with it, so that reboots, mounts and
+`mv` leave them. A device's number is not: LVM, USB, NFS and containers get another one as they come
+up. Nor is the inode alone enough: ext4 gives that of a removed file to the next one, which may be
+the backup that takes its place.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import struct
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.core.errors import JournalError
+from dashboard.core.network_folders import keeps_files
 
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _HERE, _BIRTH = -100, 0x800  # AT_FDCWD, STATX_BTIME
@@ -60,3 +63,30 @@ def a_copy(path: Path, newest_entry: int) -> JournalError:
         "cancels what is open in this one, and stops every purge until an approver allows them.",
         code="JOURNAL_ROLLED_BACK",
     )
+
+
+def not_ours(path: Path) -> JournalError | None:
+    """That another user owns the journal at a path, and what to do; None: we do, or nobody knows.
+
+    What root leaves beside it, a lock or a log, its owner's workers cannot open: none would work.
+    The folder may be anybody's, as that of a volume is. Raises OSError.
+    """
+    owner = path.stat().st_uid
+    if owner == os.geteuid() or not keeps_files(path.parent):
+        return None
+    us, name = _name(os.geteuid()), _name(owner)
+    return JournalError(
+        f"the purge journal {path} is {name}'s, and this is {us}: what {us} leaves beside it the "
+        f"workers of {name} cannot open",
+        f"It can be read. To act, be its owner: sudo -u {name} lowwater …, with LOWWATER_SETTINGS "
+        f"and LOWWATER_STATE_DIR as {name} has them. Or give all of {path.parent} to one user "
+        "with: chown -R.",
+        code="JOURNAL_OF_ANOTHER",
+    )
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # of another machine, or of the host of this container
+        return f"#{uid}"  # as sudo takes it
