@@ -16,9 +16,9 @@ from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
+from dashboard.purge.journal import journal_refusals as refusals
 from dashboard.purge.journal.journal_chain import FIRST_HASH, AsTold, hash_of
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
-from dashboard.purge.journal.journal_identity import a_copy, not_ours
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
 from dashboard.purge.journal.journal_rows import Entry
 
@@ -45,7 +45,7 @@ class JournalFile:
         self._as_told = AsTold(self.rows)
         with self._wrapped():
             if not on_network and (kind := network_type(path.parent)) is not None:
-                raise _on_network(path, kind)
+                raise refusals.on_network(path, kind)
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = sqlite3.connect(
                 path, timeout=30, isolation_level=None, check_same_thread=False
@@ -104,7 +104,7 @@ class JournalFile:
 
     def _refuse_another(self) -> None:
         with self._wrapped():
-            if (error := not_ours(self.path)) is not None:
+            if (error := refusals.not_ours(self.path)) is not None:
                 raise error
 
     @contextmanager
@@ -173,7 +173,7 @@ class JournalFile:
         if (error := self._lost_since(kept)) is not None:
             return error
         if (wrong := self._as_told.wrong()) is not None:
-            return _mixed(self.path, wrong)
+            return refusals.mixed(self.path, wrong)
         return self._copied()
 
     def _copied(self) -> JournalError | None:
@@ -182,29 +182,31 @@ class JournalFile:
                 return None
         if self.is_archive():  # it is handed out, and moved to where archives are kept
             return None
-        return a_copy(self.path, self.head().seq)
+        return refusals.a_copy(self.path, self.head().seq)
 
     def _lost_since(self, kept: Head) -> JournalError | None:
         newest = self.head()
         if kept == NOTHING:
             if newest == NOTHING or not self.rows(_MARKED):  # a new one, or of an earlier version
                 return None
-            return _rolled_back(
+            return refusals.rolled_back(
                 self.path,
-                newest,
+                newest.seq,
                 f"has lost {self._head_file.path.name}, its newest entry's number",
             )
         first = self.rows("SELECT min(seq) AS seq FROM entries")[0]["seq"]
         if kept.seq > newest.seq:
-            return _rolled_back(
-                self.path, newest, f"ends with entry {newest.seq}, but entry {kept.seq} was written"
+            return refusals.rolled_back(
+                self.path,
+                newest.seq,
+                f"ends with entry {newest.seq}, but entry {kept.seq} was written",
             )
         found = self.rows("SELECT hash FROM entries WHERE seq=?", kept.seq)
         archived = first is not None and kept.seq < first
         if archived or [row["hash"] for row in found] == [kept.hash]:
             return None
-        return _rolled_back(
-            self.path, newest, f"has another entry {kept.seq} than the one that was written"
+        return refusals.rolled_back(
+            self.path, newest.seq, f"has another entry {kept.seq} than the one that was written"
         )
 
     def is_archive(self) -> bool:
@@ -264,48 +266,10 @@ class JournalFile:
             raise JournalError(
                 f"the purge journal {self.path} cannot be written or read: {error}",
                 # SQLite's word for a damaged file is this class itself, for all else one below it.
-                f"{_restore(self.path)} or start a new state_dir."
+                f"{refusals.restore(self.path)} or start a new state_dir."
                 if type(error) is sqlite3.DatabaseError
                 else "Free disk space or correct its rights; nothing is sent without a journal.",
             ) from error
-
-
-def _on_network(path: Path, kind: str) -> JournalError:
-    return JournalError(
-        f"the purge journal {path} would lie on a network file system ({kind}), where SQLite's "
-        "write-ahead log does not hold: two machines could each take a topic for free",
-        "Choose a state_dir on a local disk. Who knows that one machine alone ever opens it sets "
-        "state_dir_on_network = true.",
-        code="JOURNAL_ON_NETWORK",
-    )
-
-
-def _mixed(path: Path, what: str) -> JournalError:
-    return JournalError(
-        f"the purge journal {path} is not as its chain tells: {what}; an older {path.name} was put "
-        f"beside a newer {path.name}-wal, or something else changed it",
-        f"{_restore(path)} and see: lowwater runs --verify.",
-        code="JOURNAL_BROKEN",
-    )
-
-
-def _restore(path: Path) -> str:
-    return (
-        f"Stop every process of lowwater, put a backup of {path.name} back with {path.name}-wal "
-        f"and {path.name}-shm removed,"
-    )
-
-
-def _rolled_back(path: Path, newest: Head, what: str) -> JournalError:
-    return JournalError(
-        f"the purge journal {path} {what}: it was rolled back, as by a backup that was restored, "
-        "and what was asked and sent since is missing",
-        "Stop every process of lowwater and put the newer one back, with journal.head if the "
-        f"folder was moved, and {path.name}-wal and {path.name}-shm removed. If there is none: "
-        f"lowwater runs --accept-restored {newest.seq} "
-        "cancels what is open in this one, and stops every purge until an approver allows them.",
-        code="JOURNAL_ROLLED_BACK",
-    )
 
 
 def append(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import keeps_files
-from dashboard.purge.journal.journal_identity import FileIdentity, identity
+from dashboard.purge.journal.journal_refusals import FileIdentity, identity
 
 _SLOT = 128  # bytes; two of them, written in turn, so that one is whole whenever a write is cut off
 _FILE_AT = 2 * _SLOT  # which file it is of: written once, with the first head

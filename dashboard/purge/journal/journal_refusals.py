@@ -1,6 +1,6 @@
-"""Which file a journal is, and whose: a copy acts on nothing, nor does another user than its owner.
+"""Why nothing is written to a journal: a copy, another user's, rolled back, mixed, on a network.
 
-Inode and birth tell it from each copy. Both are on the disk with it, so that reboots, mounts and
+Inode and birth tell a journal from each copy of it. Both are on the disk with it, so that reboots, mounts and
 `mv` leave them. A device's number is not: LVM, USB, NFS and containers get another one as they come
 up. Nor is the inode alone enough: ext4 gives that of a removed file to the next one, which may be
 the backup that takes its place.
@@ -90,3 +90,45 @@ def _name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:  # of another machine, or of the host of this container
         return f"#{uid}"  # as sudo takes it
+
+
+def on_network(path: Path, kind: str) -> JournalError:
+    """Where a network file system would hold it."""
+    return JournalError(
+        f"the purge journal {path} would lie on a network file system ({kind}), where SQLite's "
+        "write-ahead log does not hold: two machines could each take a topic for free",
+        "Choose a state_dir on a local disk. Who knows that one machine alone ever opens it sets "
+        "state_dir_on_network = true.",
+        code="JOURNAL_ON_NETWORK",
+    )
+
+
+def mixed(path: Path, what: str) -> JournalError:
+    """Of which rows and links differ."""
+    return JournalError(
+        f"the purge journal {path} is not as its chain tells: {what}; an older {path.name} was put "
+        f"beside a newer {path.name}-wal, or something else changed it",
+        f"{restore(path)} and see: lowwater runs --verify.",
+        code="JOURNAL_BROKEN",
+    )
+
+
+def restore(path: Path) -> str:
+    """How a backup is put back, as a sentence begins."""
+    return (
+        f"Stop every process of lowwater, put a backup of {path.name} back with {path.name}-wal "
+        f"and {path.name}-shm removed,"
+    )
+
+
+def rolled_back(path: Path, newest_entry: int, what: str) -> JournalError:
+    """Which has lost links that were there."""
+    return JournalError(
+        f"the purge journal {path} {what}: it was rolled back, as by a backup that was restored, "
+        "and what was asked and sent since is missing",
+        "Stop every process of lowwater and put the newer one back, with journal.head if the "
+        f"folder was moved, and {path.name}-wal and {path.name}-shm removed. If there is none: "
+        f"lowwater runs --accept-restored {newest_entry} "
+        "cancels what is open in this one, and stops every purge until an approver allows them.",
+        code="JOURNAL_ROLLED_BACK",
+    )
