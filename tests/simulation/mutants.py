@@ -303,6 +303,11 @@ def a_journal_is_what_its_file_says() -> Planted:
     return _patched(mock.patch.object(JournalFile, "_lost_since", lambda *_: None))
 
 
+def a_copy_is_the_journal() -> Planted:
+    """Whose head came along is believed, whatever was asked in the original."""
+    return _patched(mock.patch.object(JournalFile, "_copied", lambda _: None))
+
+
 def who_began_may_go_on_for_ever() -> Planted:
     """A run that sent something does not expire any more."""
     return _patched(mock.patch.object(execute, "is_over", lambda *_: False))
@@ -521,6 +526,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         a_look_lasts_until_a_connection_stands,
         a_cancel_can_be_taken_back,
         a_journal_is_what_its_file_says,
+        a_copy_is_the_journal,
         who_began_may_go_on_for_ever,
         silence_means_nothing,
     )
@@ -532,6 +538,7 @@ CAUGHT_BY = {
     "a_canary_is_forgotten_with_its_worker": 111,
     "a_cancel_can_be_taken_back": 54,
     "a_commit_past_the_end_is_believed": 0,
+    "a_copy_is_the_journal": 41,
     "a_group_born_after_the_plan_is_overlooked": 10,
     "a_journal_is_what_its_file_says": 41,
     "a_log_keeps_all_that_was_measured": 19,

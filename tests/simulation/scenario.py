@@ -287,6 +287,7 @@ class Scenario:
         rng, world, how = self.situation.rng, self.world, self.situation.restored
         seconds = {"alone": (60, 1200), "soon": (700, 2000), "late": (7_200, 3_000_000)}[how]
         world.advance(max(10.0, FAULTS_FOR * 3 - world.at))  # by then the world is calm
+        self._look_at(copy)
         jump = rng.uniform(*seconds)
         world.tick = jump / 20
         world.advance(jump)
@@ -305,6 +306,14 @@ class Scenario:
             now = journal.entries(self.story.run_id)
             self.story.entries = [*earlier, *(e for e in now if e not in earlier)]
             self.story.named = how != "alone" or not journal.verify().ok
+
+    def _look_at(self, copy: Path) -> None:
+        """Somebody looks at the copy, and so starts a worker there: the cancel is not in it."""
+        self.folder, own = copy, self.folder
+        try:
+            self._worked()
+        finally:
+            self.folder = own
 
     def _worked(self) -> bool:
         """One worker's life; whether nothing is left to do."""

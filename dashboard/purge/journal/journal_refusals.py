@@ -1,9 +1,9 @@
 """Why nothing is written to a journal: a copy, another user's, rolled back, mixed, on a network.
 
-Inode and birth tell a journal from each copy of it. Both are on the disk with it, so that reboots, mounts and
-`mv` leave them. A device's number is not: LVM, USB, NFS and containers get another one as they come
-up. Nor is the inode alone enough: ext4 gives that of a removed file to the next one, which may be
-the backup that takes its place.
+Inode and birth tell a journal from each copy. Both are on the disk with it, so that reboots, mounts
+and `mv` leave them. A device's number is not: LVM, USB, NFS and containers get another one as they
+come up. Nor is the inode alone enough: ext4 gives that of a removed file to the next one, which may
+be the backup that takes its place.
 """
 
 from __future__ import annotations
