@@ -18,7 +18,7 @@ UNITS = sorted(FOLDER.glob("*.service"))
 SHARED = FOLDER / "lowwater-.service.d" / "hardening.conf"
 SETTINGS = FOLDER.parent / "lowwater.toml"
 DOCS = FOLDER.parents[1] / "docs"
-ARCHIVE = "/backup/lowwater"  # of a command that reads an archive
+ARCHIVE, COPY = "/backup/lowwater", "/evidence"  # of commands that read them
 # What `lowwater policies run` needs beside the two requests that it waits for.
 WINDS_UP = timedelta(seconds=10)
 
@@ -108,7 +108,7 @@ def test_all_pages_and_files_name_one_folder_of_the_journal() -> None:
         for place in pattern.findall(path.read_text("utf-8"))
     }
     assert {name for name, _ in found} >= {"lowwater.toml", "policies.md", "Containerfile"}
-    assert {place for _, place in found} == {"/var/lib/lowwater/state", ARCHIVE}
+    assert {place for _, place in found} == {"/var/lib/lowwater/state", ARCHIVE, COPY}
     (pod,) = (DOCS / "orphans-service.md").read_text("utf-8").split("```yaml\n")[1:]
     manifest = yaml.safe_load(pod.split("```")[0])["spec"]["template"]["spec"]
     (volume,) = (v for v in manifest["volumes"] if v["name"] == "state")
