@@ -296,42 +296,47 @@ class Passed:
             return 0.0
         written = np.fmin(written_bytes, self.grown_bytes)  # of a NaN and a number the number
         read = written * self.share
-        return math.nan if math.isnan(read) else float(np.fmin(read, self.held_bytes))
+        return float(np.minimum(read, self.held_bytes))  # a NaN where either is
 
 
 def passed(span: Sequence[Sample]) -> dict[str, Passed]:
     """`Passed` of each topic from the first sample of a span to its last. NaN where a partition has
     no leader in one of them, or a log went back: its share is unknown.
 
-    An offset that is seen for the first time says nothing of what its group read, nor does one that
-    moves over what was written before (a backlog, or a tool that set it to the end).
+    From sample to sample a group counts no further than what was written meanwhile: who reads a
+    backlog reads what was written before, and one that a tool sets to the end has read nothing. An
+    offset that is seen for the first time says nothing of what its group read.
     """
-    ends = [span[0], span[-1]]
-    leaders, commits = _numbered([s.leaders for s in ends]), _numbered([s.commits for s in ends])
+    leaders, commits = _numbered([s.leaders for s in span]), _numbered([s.commits for s in span])
     names = pc.unique(pa.concat_arrays([column(t, "topic") for t in (leaders, commits)]))
     place, at = _places(leaders, names), _places(commits, names)
     every, row = np.unique(place, return_inverse=True)
     topic = every >> _PARTITION_BITS
+    number = leaders["sample"].to_numpy()
 
     def of(name: str, sample: int) -> Floats:
         values = np.full(len(every), np.nan)
-        chosen = leaders["sample"].to_numpy() == sample
+        chosen = number == sample
         values[row[chosen]] = pc.cast(leaders[name], pa.float64()).to_numpy()[chosen]
         return values
 
-    begin, end = of("end", 0), of("end", 1)
+    last = len(span) - 1
+    begin, end = of("end", 0), of("end", last)
     written = np.where(end >= begin, end - begin, np.nan)
-    same = (of("broker_id", 0) == of("broker_id", 1)) & (of("start", 0) == of("start", 1))
-    grown = np.where(same, of("size_bytes", 1) - of("size_bytes", 0), np.nan)
+    same = (of("broker_id", 0) == of("broker_id", last)) & (of("start", 0) == of("start", last))
+    grown = np.where(same, of("size_bytes", last) - of("size_bytes", 0), np.nan)
 
     group = column(commits, "group_id").dictionary_encode().indices.to_numpy()
     sample, offset = (commits[name].to_numpy() for name in ("sample", "offset"))
+    ends = pc.index_in(pa.array(_moment(at, sample)), value_set=pa.array(_moment(place, number)))
+    up_to = pc.cast(column(leaders, "end").take(ends), pa.float64()).to_numpy(zero_copy_only=False)
     order = np.lexsort((sample, at, group))
     one, two = order[:-1], order[1:]
     pair = (group[one] == group[two]) & (at[one] == at[two]) & np.isin(at[one], every)
     one, two = one[pair], two[pair]
+    far = np.minimum(offset[two], up_to[two]) - offset[one]
+    far = np.nan_to_num(np.minimum(far, up_to[two] - up_to[one]))
     where = np.searchsorted(every, at[one])
-    far = np.fmin(offset[two], end[where]) - np.fmax(offset[one], begin[where])
     by_place = np.bincount(where, np.maximum(far, 0.0), len(every)).astype(np.float64)
     weight = np.where(by_place > 0, by_place * _record_bytes(leaders, place, every), 0.0)
 

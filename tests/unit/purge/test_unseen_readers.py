@@ -419,6 +419,36 @@ def test_nor_does_one_that_a_tool_sets_to_the_end(store: ClusterStore) -> None:
             assert guard_of(store, NOW + timedelta(hours=hour - 72)), hour
 
 
+def test_nor_one_that_a_tool_sets_there_after_a_day_in_which_another_read_on(
+    store: ClusterStore,
+) -> None:
+    """The group is down since hour 40, and who reads unseen reads all once since: as much as the
+    group seems to have read at hour 72.
+    """
+    for hour in range(0, 81, 4):
+        read = 6.0 * min(hour, 40) + max(hour - 40, 0)
+        down = HOUR_BYTES // 1000 * 240 if 40 < hour < 72 else None
+        an_hour(store, hour, down, counters={1: HOUR_BYTES * read, 2: 0.0})
+        if hour >= 40:
+            assert guard_of(store, NOW + timedelta(hours=hour - 72)), hour
+
+
+def test_nor_do_bytes_that_brokers_compress(store: ClusterStore) -> None:
+    """A tenth of what is produced is kept; the leader's size tells nothing after it moved, inside
+    one segment that is purged.
+    """
+    for hour in range(0, 61, 3):
+        end = 100_000 * (hour + 1)
+        sent = {1: 250.0 * end, 2: 0.0}
+        write(
+            store, NOW + timedelta(hours=hour - 60), sent, end,
+            hosts=(1, 2) if hour < 48 else (2, 1), log=(end - 10, end, 100 * end),
+            made={1: 1000.0 * end, 2: 0.0}, segment_bytes=1 << 30,
+        )  # fmt: skip
+        if hour > 12:
+            assert guard_of(store, NOW + timedelta(hours=hour - 60)), hour
+
+
 def test_a_group_that_reads_all_ends_it_as_soon_as_nobody_reads_beside_it(
     store: ClusterStore,
 ) -> None:
