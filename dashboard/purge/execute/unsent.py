@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from dashboard.core.clock import parse_time
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.execute.states import followed, not_sent, run_state, unanswered
 from dashboard.purge.journal.journal import Journal
@@ -32,22 +33,41 @@ def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: d
     watched = any(map(followed, after))
     journal.set_run(
         run.run_id,
-        run_state(after, run.mode, cancelled=False),
+        run_state(after, run.mode, cancelled=run.wish == "cancel"),
         now,
         error=error.to_json()["error"],
         watched_until=now + timedelta(milliseconds=run.options.watch_for_ms if watched else 0),
     )
 
 
+_WAITS = "no worker could start, so it waits for another one: "
+
+
 def leave(journal: Journal, run_id: str, error: LowwaterError, now: datetime) -> None:
     """Leave the run open for another worker, with why this one could not start; one entry each why.
 
-    What says why a run is paused stays: that is for a person.
+    What says why a run is paused stays: that is for a person. So is a run that none could carry on
+    for longer than a worker may be silent.
     """
     run = journal.head(run_id)
     if run.wish == "pause" or run.state == "paused":
         return
+    if (since := _left_since(journal, run_id)) is not None:
+        journal.unheard(run_id, since, now)
+        if journal.head(run_id).state == "paused":
+            return
     if run.error is None or run.error["code"] != error.code:
-        message = f"no worker could start, so it waits for another one: {error.message}"
+        message = f"{_WAITS}{error.message}"
         why = {"code": error.code, "message": message, "next": error.next_step}
         journal.set_run(run_id, run.state, now, error=why)
+
+
+def _left_since(journal: Journal, run_id: str) -> datetime | None:
+    """Since when workers that could not start left it; None: the last one did."""
+    since = None
+    for entry in reversed(journal.entries(run_id)):
+        error = entry.body.get("error") if entry.kind == "run" else None
+        if not error or not error["message"].startswith(_WAITS):
+            break
+        since = parse_time(entry.at)
+    return since

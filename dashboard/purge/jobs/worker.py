@@ -69,7 +69,8 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
     except LowwaterError as error:
         # Whoever starts a worker again may lack what it needs: a container without the settings, a
         # network without Kafka. The next one may have it.
-        if run.open and again and utc_now() < expires_at(run):
+        may_wait = again and run.wish != "cancel" and utc_now() < expires_at(run)
+        if run.open and may_wait:
             unsent.leave(journal, run_id, error, utc_now())
         elif run.open:
             unsent.close(journal, run, "unreached", error, utc_now())

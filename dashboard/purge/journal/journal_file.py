@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import threading
@@ -31,6 +32,21 @@ _WAL_BYTES = 4 << 20  # as SQLite itself does: 1000 pages
 _ARCHIVE = "SELECT 1 FROM switches WHERE name='archive'"
 
 
+@contextmanager
+def _of_the_folders_owner(path: Path) -> Iterator[None]:
+    """What root makes within, it gives to whom the folder belongs that is there already: the pages'
+    account could else not stop the service of root's that came first.
+    """
+    missing = [path, *(above for above in path.parents if not above.exists())]
+    made = os.geteuid() == 0 and not path.exists()
+    yield
+    if made:
+        owner = missing[-1].parent.stat()
+        for each in (*missing, *(path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))):
+            with suppress(FileNotFoundError):
+                os.chown(each, owner.st_uid, owner.st_gid)
+
+
 class JournalFile:
     """One connection for all threads of a process; every transaction is durable when it ends.
 
@@ -46,21 +62,24 @@ class JournalFile:
         with self._wrapped():
             if not on_network and (kind := network_type(path.parent)) is not None:
                 raise refusals.on_network(path, kind)
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = sqlite3.connect(
-                path, timeout=30, isolation_level=None, check_same_thread=False
-            )
-            self._db.row_factory = sqlite3.Row
-            mode = self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-            if mode != "wal":  # SQLite stays in another mode without an error
-                raise sqlite3.OperationalError(f"its journal mode stays '{mode}', not 'wal'")
-            # FULL: an intent is on the disk before its request leaves.
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA wal_autocheckpoint=0")  # see `_checkpoint`
-            self._db.execute("PRAGMA journal_size_limit=0")
-            # For reads that look into a partition's row: json_extract(plain(body), …).
-            self._db.create_function("plain", 1, unpack, deterministic=True)
-            prepare(self._db)
+            with _of_the_folders_owner(path):
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._db = self._opened()
+                prepare(self._db)
+
+    def _opened(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        db.row_factory = sqlite3.Row
+        mode = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":  # SQLite stays in another mode without an error
+            raise sqlite3.OperationalError(f"its journal mode stays '{mode}', not 'wal'")
+        # FULL: an intent is on the disk before its request leaves.
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA wal_autocheckpoint=0")  # see `_checkpoint`
+        db.execute("PRAGMA journal_size_limit=0")
+        # For reads that look into a partition's row: json_extract(plain(body), …).
+        db.create_function("plain", 1, unpack, deterministic=True)
+        return db
 
     def close(self) -> None:
         with self._lock:

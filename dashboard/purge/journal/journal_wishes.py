@@ -37,14 +37,14 @@ class JournalWishes(JournalReads):
         A cancel is final. Raises UsageError RUN_NOT_FOUND, RefusedError RUN_CLOSED or
         RUN_CANCELLED: judged where it is written, since two people may ask at once.
         """
-        with self.file.write() as db:
+        with self.file.write(by_anybody=wish in ("pause", "cancel")) as db:
             _refuse_final(self.head(run_id), wish)
             db.execute("UPDATE runs SET wish=?, error=NULL WHERE run_id=?", (wish, run_id))
             append(db, run_id, "wish", {"wish": wish or "resume", "who": who}, now)
 
     def set_read_only(self, value: bool, who: str, now: datetime) -> None:
         """Stop every purge at once, or allow them again."""
-        with self.file.write() as db:
+        with self.file.write(by_anybody=value) as db:
             db.execute(
                 "INSERT INTO switches VALUES ('read_only',?,?,?) ON CONFLICT(name) DO UPDATE "
                 "SET value=excluded.value, who=excluded.who, at=excluded.at",
@@ -102,6 +102,11 @@ class JournalWishes(JournalReads):
             _pause_if_silent(db, run_id, now)
             db.execute("UPDATE runs SET heartbeat_at=? WHERE run_id=?", (format_time(now), run_id))
 
+    def unheard(self, run_id: str, since: datetime, now: datetime) -> None:
+        """No worker could start since then: that one was claimed is no sign of life."""
+        with self.file.write() as db:
+            _pause_if_silent(db, run_id, now, since)
+
     def claim(self, run: RunRow, now: datetime) -> bool:
         """Beat in place of a silent worker; False if another caller did so first.
 
@@ -152,12 +157,16 @@ def _refuse_final(run: RunRow, wish: str | None) -> None:
         )
 
 
-def _pause_if_silent(db: sqlite3.Connection, run_id: str, now: datetime) -> None:
-    """Here, since the next heartbeat wipes out how long there was none."""
+def _pause_if_silent(
+    db: sqlite3.Connection, run_id: str, now: datetime, since: datetime | None = None
+) -> None:
+    """Here, since the next heartbeat wipes out how long there was none. `since`: whoever gave one
+    later could not start.
+    """
     run = db.execute(_WORKER, (run_id,)).fetchone()
     if run is None or run["state"] not in OPEN_RUN_STATES:
         return
-    last = run["heartbeat_at"]
+    last = format_time(since) if since else run["heartbeat_at"]
     most = timedelta(milliseconds=Options(**json.loads(run["options"])).most_silence_ms)
     if last is None or abs(now - parse_time(last)) <= most:
         return

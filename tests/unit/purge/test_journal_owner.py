@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from dashboard.doctor import doctor
 from dashboard.domain.orphan_acts import RemovalOn
 from dashboard.purge.jobs.queue import STALE_AFTER, respawn_stale
 from dashboard.purge.journal import journal_refusals
+from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_head import HeadFile
 from dashboard.purge.upkeep.journal_archive import accept
 from dashboard.settings.settings import Settings
@@ -62,15 +64,38 @@ def test_who_looks_starts_nobody_and_leaves_nothing(room: Room, tmp_path: Path) 
     assert (check.ok, f"sudo -u {NAME}" in check.next) == (False, True)
 
 
-def test_whatever_a_person_asks_is_refused(room: Room) -> None:
+def test_whatever_lets_a_purge_go_on_is_refused(room: Room) -> None:
     journal, run_id = room.journal, room.run_id  # type: ignore[attr-defined]
     refused(lambda: room.queue(room.plan("offset:70")))
-    refused(lambda: journal.set_wish(run_id, "cancel", "ann", NOW))
+    refused(lambda: journal.set_wish(run_id, None, "ann", NOW))
+    refused(lambda: journal.set_read_only(False, "ann", NOW))
     refused(lambda: journal.beat(run_id, NOW))
     entry = journal.newest_entry()
     HeadFile(journal.file.path).path.unlink()
     refused(lambda: accept(journal, entry, who="ann", from_where="h", now=NOW))
     assert journal.newest_entry() == entry
+
+
+def test_what_stops_one_is_not(room: Room) -> None:
+    """It starts no worker; at night in a pod nobody has sudo."""
+    journal, run_id = room.journal, room.run_id  # type: ignore[attr-defined]
+    journal.set_read_only(True, "ann", NOW)
+    journal.set_wish(run_id, "pause", "ann", NOW)
+    journal.set_wish(run_id, "cancel", "ann", NOW)
+    assert (journal.read_only(), journal.wish(run_id)) == (True, "cancel")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_journal_that_root_makes_is_its_folders_owners(tmp_path: Path) -> None:
+    """A service that removes orphans, as root, comes first to the folder that the pages share."""
+    os.chown(tmp_path, OWNER, OWNER)
+    with closing(Journal(tmp_path / "state" / "deep" / "journal.sqlite")) as made:
+        files = [made.file.path, *made.file.path.parents[:2], *made.file.path.parent.iterdir()]
+        assert {path.stat().st_uid for path in files} == {OWNER}
+    again = tmp_path / "state" / "again.sqlite"
+    again.touch()
+    with closing(Journal(again)):
+        assert again.stat().st_uid == 0, "what is there stays whose it is"
 
 
 def test_its_owner_goes_on(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,6 +165,34 @@ def test_what_says_why_a_run_is_paused_stays(
     assert room.journal.head(run_id).error == why
 
 
+def test_workers_that_cannot_start_are_no_sign_of_life(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks starts one each minute; what was confirmed is long past when Kafka is back."""
+    run_id = room.runs()[0].run_id
+    with room.journal.file.write() as db:
+        db.execute("DELETE FROM run_policies")  # a person's run
+    with monkeypatch.context() as fault:
+        fault.setattr(worker, "_connect", away)
+        for _ in range(10):
+            assert started(room, "--again") == "queued"
+            room.clock.sleep(60)
+        room.clock.sleep(60)
+        assert started(room, "--again") == "paused"
+    error = room.journal.head(run_id).error
+    assert error is not None and error["code"] == "WORKER_SILENT"
+    assert room.journal.wish(run_id) == "pause", "a person resumes it"
+
+
+def test_a_cancelled_run_is_not_left_to_another(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = room.runs()[0].run_id
+    room.journal.set_wish(run_id, "cancel", "ann", room.clock())
+    monkeypatch.setattr(worker, "_connect", away)
+    assert started(room, "--again") == "cancelled"
+
+
 @pytest.fixture
 def respawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of somebody else, who starts the worker again from there."""
