@@ -356,11 +356,11 @@ class Scenario:
         durable = journal.file.write
 
         @contextmanager
-        def write() -> Iterator[Any]:
+        def write(*, by_anybody: bool = False) -> Iterator[Any]:
             self._hook("before a write")
             if self.alive and self.world.at < self.disk_full_until:
                 raise JournalError("disk full", "free it")
-            with durable() as db:
+            with durable(by_anybody=by_anybody) as db:
                 yield db
             self._hook("after a write")
 
