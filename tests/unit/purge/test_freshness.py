@@ -53,12 +53,12 @@ def busy_before_the_intent(room: Room, seconds: float, meanwhile: Callable[[], o
         return wish(run_id)
 
     @contextmanager
-    def writing() -> Iterator[Any]:
+    def writing(*, by_anybody: bool = False) -> Iterator[Any]:
         if all(next_is_intent):
             next_is_intent[1] = False
             room.clock.sleep(seconds)
             meanwhile()
-        with write() as db:
+        with write(by_anybody=by_anybody) as db:
             yield db
 
     room.journal.wish = asked  # type: ignore[method-assign]
