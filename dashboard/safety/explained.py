@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import pairwise, starmap
 
 import numpy as np
 import pyarrow as pa
@@ -59,8 +60,7 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
         return []
     hosts, silent = _hosts(samples), _silent(samples)
     partitions = Counter(samples[-1].leaders["topic"].to_pylist())
-    explained: dict[tuple[int, ...], dict[str, int | None]] = {}
-    read: dict[tuple[int, ...], dict[str, Passed]] = {}
+    progress: dict[tuple[int, ...], tuple[dict[str, int | None], dict[str, Passed]]] = {}
     found = []
     for topic in topics:
         of_topic = hosts.get(topic, frozenset())
@@ -69,18 +69,19 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
         ]
         for brokers, numbers in _spans(telling):
             span = [samples[n] for n in numbers]
-            if numbers not in explained:
-                explained[numbers] = _explained(span)
-                read[numbers] = passed(span)
+            if numbers not in progress:
+                rows = _rows(span)
+                progress[numbers] = _explained(rows), _passed(rows)
+            explained, read = progress[numbers]
             reading = TopicReading(
                 topic,
                 round(sum(_counted([s.bytes_out for s in span], b, topic) for b in brokers)),
-                explained[numbers].get(topic, 0),
+                explained.get(topic, 0),
                 _span_ms(span),
                 partitions[topic] or 1,
                 None,
             )
-            left = _left(span, brokers, topic, read[numbers].get(topic), reading)
+            left = _left(span, brokers, topic, read.get(topic), reading)
             found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at, left))
     return sorted(found, key=lambda m: (m.at, m.reading.suspected), reverse=True)
 
@@ -108,16 +109,20 @@ def _silent(samples: list[Sample]) -> list[frozenset[int]]:
     found = []
     for sample in samples:
         mute = set()
-        for broker, (out, by_topic) in sample.sums.items():
-            out_then, by_topic_then = last.get(broker, (out, by_topic))
-            if out < out_then:  # it was started anew, and all began at 0
-                out_then = by_topic_then = 0.0
-            told = max(0.0, by_topic - by_topic_then)
-            if not told >= _ACCOUNTED * (out - out_then) - LOOK_BYTES_PER_PARTITION:  # NaN as well
+        for broker, sums in sample.sums.items():
+            out, told = _accounted(last.get(broker, sums), sums)
+            if not told >= _ACCOUNTED * out - LOOK_BYTES_PER_PARTITION:  # NaN as well
                 mute.add(broker)
-            last[broker] = (out, by_topic)
+            last[broker] = sums
         found.append(frozenset(mute))
     return found
+
+
+def _accounted(then: tuple[float, float], now: tuple[float, float]) -> tuple[float, float]:
+    """What left a broker between two of its `sums`, and how much of it counters by topic tell."""
+    if now[0] < then[0]:  # it was started anew, and all began at 0
+        then = (0.0, 0.0)
+    return now[0] - then[0], max(0.0, now[1] - then[1])
 
 
 def _telling(sample: Sample, topic: str, silent: frozenset[int]) -> frozenset[int]:
@@ -182,59 +187,84 @@ def _left(
     if math.isnan(surely):
         return None
     gone = [b for b in brokers if any(topic not in s.bytes_out.get(b, {}) for s in span)]
-    gap = sum(_unaccounted(span, broker) for broker in gone)
-    return round(max(0.0, (reading.bytes_out or 0) + gap - surely))
+    left = (reading.bytes_out or 0) + sum(_unaccounted(span, broker) for broker in gone) - surely
+    return round(max(0.0, left)) if math.isfinite(left) else None
 
 
 def _unaccounted(span: Sequence[Sample], broker: int) -> float:
     """What left a broker in the span of which no counter by topic tells; 0 where it does not tell
-    its count over all topics.
+    its count over all topics, NaN where that was no number.
     """
-    sums = [s.sums[broker] for s in span if broker in s.sums]
-    out, by_topic = (np.array([each[at] for each in sums]) for at in (0, 1))
-    restarted = out[1:] < out[:-1]
-    left = increase(out[:-1], out[1:])
-    told = np.where(restarted, by_topic[1:], by_topic[1:] - by_topic[:-1])
-    return float(np.nansum(np.maximum(left - np.maximum(told, 0.0), 0.0)))
+    sums = (sample.sums[broker] for sample in span if broker in sample.sums)
+    gaps = [out - told for out, told in starmap(_accounted, pairwise(sums))]
+    return float(np.maximum(gaps, 0.0).sum())
 
 
-def _explained(samples: Sequence[Sample]) -> dict[str, int | None]:
-    """Topic -> bytes that its groups' progress explains; None where record sizes are unknown."""
-    commits = _numbered([sample.commits for sample in samples])
-    leaders = _numbered([sample.leaders for sample in samples])
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """All commits and leaders of a span, with the number of their sample.
+
+    `at` and `place` number the topics (`names`) and partitions of both; `earlier`: which commit is
+    the one before of the same group and partition, -1: none; `record_bytes` by offset of each place
+    in `every`, sorted; `last`: the number of the last sample.
+    """
+
+    commits: pa.Table
+    leaders: pa.Table
+    names: pa.Array
+    at: Ints
+    place: Ints
+    earlier: Ints
+    every: Ints
+    record_bytes: Floats
+    last: int
+
+
+def _rows(span: Sequence[Sample]) -> _Rows:
+    commits, leaders = _numbered([s.commits for s in span]), _numbered([s.leaders for s in span])
     names = pc.unique(pa.concat_arrays([column(t, "topic") for t in (commits, leaders)]))
     at, place = _places(commits, names), _places(leaders, names)
-    every, row = np.unique(at, return_inverse=True)
-    progress = np.bincount(row, _progress(commits, at, leaders, place), len(every))
+    group = column(commits, "group_id").dictionary_encode().indices.to_numpy()
+    order = np.lexsort((commits["sample"].to_numpy(), at, group))
+    again = (np.diff(group[order]) == 0) & (np.diff(at[order]) == 0)
+    earlier = np.full(len(order), -1)
+    earlier[order[1:]] = np.where(again, order[:-1], -1)
+    every = np.unique(np.concatenate([at, place]))
+    weighed = _record_bytes(leaders, place, every)
+    return _Rows(commits, leaders, names, at, place, earlier, every, weighed, len(span) - 1)
+
+
+def _explained(rows: _Rows) -> dict[str, int | None]:
+    """Topic -> bytes that its groups' progress explains; None where record sizes are unknown."""
+    place = np.searchsorted(rows.every, rows.at)
+    progress = np.bincount(place, _progress(rows), len(rows.every))
     moved = progress > 0
-    explained = (progress * _record_bytes(leaders, place, every))[moved]
-    topic = every[moved] >> _PARTITION_BITS
-    totals = np.bincount(topic, explained, len(names)).tolist()
+    explained = (progress * rows.record_bytes)[moved]
+    topic = rows.every[moved] >> _PARTITION_BITS
+    totals = np.bincount(topic, explained, len(rows.names)).tolist()
     return {
-        names[of].as_py(): None if math.isnan(totals[of]) else round(totals[of])
+        rows.names[of].as_py(): None if math.isnan(totals[of]) else round(totals[of])
         for of in np.unique(topic).tolist()
     }
 
 
-def _progress(commits: pa.Table, at: Ints, leaders: pa.Table, place: Ints) -> Ints:
+def _progress(rows: _Rows) -> Ints:
     """By how many offsets each commit is further than its group's one before it, or than the log
     start of the sample before; 0 in the first sample, and of one that went back.
     """
-    group = column(commits, "group_id").dictionary_encode().indices.to_numpy()
-    sample, offset = (commits[name].to_numpy() for name in ("sample", "offset"))
-    order = np.lexsort((sample, at, group))
-    again = (np.diff(group[order]) == 0) & (np.diff(at[order]) == 0)
-    earlier = np.full(len(order), -1)
-    earlier[order[1:]] = np.where(again, order[:-1], -1)
-    started = pc.index_in(
-        pa.array(_moment(at, sample - 1)),
-        value_set=pa.array(_moment(place, leaders["sample"].to_numpy())),
-    )
-    start = column(leaders, "start").take(started)
-    before = np.where(
-        earlier >= 0, offset[earlier], pc.coalesce(start, pa.array(offset)).to_numpy()
-    )
+    sample, offset = (rows.commits[name].to_numpy() for name in ("sample", "offset"))
+    start = pc.coalesce(_of_leaders(rows, "start", sample - 1), pa.array(offset)).to_numpy()
+    before = np.where(rows.earlier >= 0, offset[rows.earlier], start)
     return np.asarray(np.where(sample > 0, np.maximum(offset - before, 0), 0))
+
+
+def _of_leaders(rows: _Rows, name: str, sample: Ints) -> pa.Array:
+    """What the leader of each commit's partition told in a sample; null where it told nothing."""
+    number = rows.leaders["sample"].to_numpy()
+    there = pa.array(_moment(rows.place, number))
+    return column(rows.leaders, name).take(
+        pc.index_in(pa.array(_moment(rows.at, sample)), value_set=there)
+    )
 
 
 def _record_bytes(leaders: pa.Table, place: Ints, wanted: Ints) -> Floats:
@@ -299,7 +329,7 @@ class Passed:
         return float(np.minimum(read, self.held_bytes))  # a NaN where either is
 
 
-def passed(span: Sequence[Sample]) -> dict[str, Passed]:
+def _passed(rows: _Rows) -> dict[str, Passed]:
     """`Passed` of each topic from the first sample of a span to its last. NaN where a partition has
     no leader in one of them, or a log went back: its share is unknown.
 
@@ -307,48 +337,44 @@ def passed(span: Sequence[Sample]) -> dict[str, Passed]:
     backlog reads what was written before, and one that a tool sets to the end has read nothing. An
     offset that is seen for the first time says nothing of what its group read.
     """
-    leaders, commits = _numbered([s.leaders for s in span]), _numbered([s.commits for s in span])
-    names = pc.unique(pa.concat_arrays([column(t, "topic") for t in (leaders, commits)]))
-    place, at = _places(leaders, names), _places(commits, names)
-    every, row = np.unique(place, return_inverse=True)
-    topic = every >> _PARTITION_BITS
-    number = leaders["sample"].to_numpy()
+    led, row = np.unique(rows.place, return_inverse=True)
+    topic = led >> _PARTITION_BITS
+    number = rows.leaders["sample"].to_numpy()
 
     def of(name: str, sample: int) -> Floats:
-        values = np.full(len(every), np.nan)
+        values = np.full(len(led), np.nan)
         chosen = number == sample
-        values[row[chosen]] = pc.cast(leaders[name], pa.float64()).to_numpy()[chosen]
+        values[row[chosen]] = pc.cast(rows.leaders[name], pa.float64()).to_numpy()[chosen]
         return values
 
-    last = len(span) - 1
+    last = rows.last
     begin, end = of("end", 0), of("end", last)
     written = np.where(end >= begin, end - begin, np.nan)
     same = (of("broker_id", 0) == of("broker_id", last)) & (of("start", 0) == of("start", last))
     grown = np.where(same, of("size_bytes", last) - of("size_bytes", 0), np.nan)
 
-    group = column(commits, "group_id").dictionary_encode().indices.to_numpy()
-    sample, offset = (commits[name].to_numpy() for name in ("sample", "offset"))
-    ends = pc.index_in(pa.array(_moment(at, sample)), value_set=pa.array(_moment(place, number)))
-    up_to = pc.cast(column(leaders, "end").take(ends), pa.float64()).to_numpy(zero_copy_only=False)
-    order = np.lexsort((sample, at, group))
-    one, two = order[:-1], order[1:]
-    pair = (group[one] == group[two]) & (at[one] == at[two]) & np.isin(at[one], every)
-    one, two = one[pair], two[pair]
-    far = np.minimum(offset[two], up_to[two]) - offset[one]
-    far = np.nan_to_num(np.minimum(far, up_to[two] - up_to[one]))
-    where = np.searchsorted(every, at[one])
-    by_place = np.bincount(where, np.maximum(far, 0.0), len(every)).astype(np.float64)
-    weight = np.where(by_place > 0, by_place * _record_bytes(leaders, place, every), 0.0)
+    sample, offset = (rows.commits[name].to_numpy() for name in ("sample", "offset"))
+    ends = pc.cast(_of_leaders(rows, "end", sample), pa.float64()).to_numpy(zero_copy_only=False)
+    (two,) = np.nonzero((rows.earlier >= 0) & np.isin(rows.at, led))
+    one = rows.earlier[two]
+    far = np.minimum(offset[two], ends[two]) - offset[one]
+    far = np.nan_to_num(np.minimum(far, ends[two] - ends[one]))
+    where = np.searchsorted(led, rows.at[one])
+    by_place = np.bincount(where, np.maximum(far, 0.0), len(led)).astype(np.float64)
+    record_bytes = rows.record_bytes[np.searchsorted(rows.every, led)]
+    weight = np.where(by_place > 0, by_place * record_bytes, 0.0)
 
     def total(values: Floats) -> Floats:
-        return np.bincount(topic, values, len(names)).astype(np.float64)
+        return np.bincount(topic, values, len(rows.names)).astype(np.float64)
 
     known = np.unique(topic)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total(written) == 0, 0.0, total(by_place) / total(written))
     columns = (share, total(grown), total(weight))
-    rows = zip(*(values[known].tolist() for values in columns), strict=True)
-    return {names[n].as_py(): Passed(*row) for n, row in zip(known.tolist(), rows, strict=True)}
+    found = zip(*(values[known].tolist() for values in columns), strict=True)
+    return {
+        rows.names[n].as_py(): Passed(*each) for n, each in zip(known.tolist(), found, strict=True)
+    }
 
 
 _PARTITION_BITS, _SAMPLE_BITS = 20, 12  # Kafka's own limits are far below
