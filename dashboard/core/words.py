@@ -36,6 +36,11 @@ def plural(count: int, noun: str) -> str:
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
 
 
+def called(name: str, cluster_id: str, *, shared: bool) -> str:
+    """A cluster's name; with its id where another one has the same."""
+    return f"{name} ({cluster_id})" if shared else name
+
+
 def brokers(ids: Iterable[int]) -> str:
     """`broker 2`, `brokers 1, 2, 3`."""
     listed = sorted(ids)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from dashboard.core.errors import SettingsError, UsageError
-from dashboard.settings.values import MAY_BE_ZERO, section
+from dashboard.settings.values import MAY_BE_ZERO, matches_any, section
 
 # Guards that an override may lift; the design's other guards never are (see safety/guards.py).
 LIFTABLE_GUARDS = (
@@ -58,11 +57,7 @@ class PurgeSettings:
 
     def by_name(self, groups: Iterable[str]) -> frozenset[str]:
         """Those of these groups of which somebody said that they subscribe to no pattern."""
-        return frozenset(
-            group
-            for group in groups
-            if any(fnmatch.fnmatchcase(group, glob) for glob in self.subscribe_by_name)
-        )
+        return frozenset(group for group in groups if matches_any(group, self.subscribe_by_name))
 
 
 def purge_settings(table: Any, where: str) -> PurgeSettings:

@@ -7,6 +7,7 @@ or a word of the environment, and each message ends with the line to write.
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -114,6 +115,11 @@ def _readers(kind: Any) -> dict[str, Callable[[Any, str, str], Any]]:
     found = {f.name: _BY_TYPE[types[f.name]] for f in fields(kind) if types[f.name] in _BY_TYPE}
     zero = {f.name: duration for f in fields(kind) if "may_be_zero" in f.metadata}
     return {**found, **zero}
+
+
+def matches_any(name: str, globs: Iterable[str]) -> bool:
+    """Whether a whole name is as one of these globs has it, upper and lower case apart."""
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
 def tables(table: Any, name: str, where: str) -> list[tuple[str, Section]]:

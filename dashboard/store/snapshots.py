@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dashboard.core.canonical import parse_json, read, written
 from dashboard.core.errors import StoreError
+from dashboard.core.words import called
 from dashboard.store.local_files import open_files
 from dashboard.store.snapshot_files import (
     Kind,
@@ -141,8 +142,7 @@ class ClusterStore:
     @property
     def called(self) -> str:
         """Its name; with its id where another cluster of the data folder has the same."""
-        shared = self.others_called(self.name)
-        return f"{self.name} ({self.cluster_id})" if shared else self.name
+        return called(self.name, self.cluster_id, shared=self.others_called(self.name))
 
     def others_called(self, name: str) -> bool:
         """Whether another cluster of the data folder has this name. One whose file that tells it is

@@ -65,7 +65,7 @@ def leave(journal: Journal, run_id: str, error: LowwaterError, now: datetime) ->
 def _left_since(journal: Journal, run_id: str) -> datetime | None:
     """Since when workers that could not start left it; None: the last one did."""
     since = None
-    for entry in reversed(journal.entries(run_id)):
+    for entry in journal.newest_first(run_id):
         error = entry.body.get("error") if entry.kind == "run" else None
         if not error or not error["message"].startswith(_WAITS):
             break

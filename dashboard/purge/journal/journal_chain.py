@@ -47,6 +47,7 @@ _UNEVEN = """SELECT run_id FROM runs WHERE closed_at IS NULL AND NOT (
 # A switch of an earlier release, also of one that was rolled back to, bears another time.
 SWITCHES = """SELECT s.*, n.seen_at FROM policy_switches s
   LEFT JOIN policy_seen n ON n.cluster_id = s.cluster_id AND n.name = s.name AND n.at = s.at"""
+ARCHIVE = "SELECT 1 FROM switches WHERE name='archive'"
 READ_ONLY = "SELECT value, who FROM switches WHERE name='read_only'"
 
 
@@ -305,7 +306,7 @@ class AsTold:
     def wrong(self) -> str | None:
         """What is not as the links tell, inside a transaction that sees one moment."""
         self.catch_up()
-        if self._rows("SELECT 1 FROM switches WHERE name='archive'"):  # nothing is sent from it
+        if self._rows(ARCHIVE):  # nothing is sent from it
             return None
         found = self._found()
         if found:

@@ -18,18 +18,17 @@ from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
 from dashboard.purge.journal import journal_refusals as refusals
-from dashboard.purge.journal.journal_chain import FIRST_HASH, AsTold, hash_of
+from dashboard.purge.journal.journal_chain import ARCHIVE, FIRST_HASH, AsTold, hash_of
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
 from dashboard.purge.journal.journal_rows import Entry
 
 # A mark in the file that a head is kept beside it: written where one is, so that a crash between
 # the two leaves none. An archive is handed out alone, and has none.
-_MARK = """INSERT OR IGNORE INTO switches SELECT 'head_kept', 1, '', ''
-  WHERE NOT EXISTS (SELECT 1 FROM switches WHERE name='archive')"""
+_MARK = f"""INSERT OR IGNORE INTO switches SELECT 'head_kept', 1, '', ''
+  WHERE NOT EXISTS ({ARCHIVE})"""
 _MARKED = "SELECT 1 FROM switches WHERE name='head_kept'"
 _WAL_BYTES = 4 << 20  # as SQLite itself does: 1000 pages
-_ARCHIVE = "SELECT 1 FROM switches WHERE name='archive'"
 
 
 @contextmanager
@@ -230,7 +229,7 @@ class JournalFile:
 
     def is_archive(self) -> bool:
         """Whether it holds what another journal has archived: nothing is purged from it."""
-        return bool(self.rows(_ARCHIVE))
+        return bool(self.rows(ARCHIVE))
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """All rows of one query; its values by position, or one mapping by name."""

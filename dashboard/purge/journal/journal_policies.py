@@ -16,6 +16,7 @@ from dashboard.core.canonical import canonical, read, written
 from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.journal import journal_silence
+from dashboard.purge.journal.journal_chain import SWITCHES
 from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_pack import readable
 from dashboard.purge.journal.journal_reads import JournalReads
@@ -35,10 +36,9 @@ SELECT coalesce(sum(p.partitions), 0) AS partitions,
 FROM counted JOIN run_policies p USING (run_id) LEFT JOIN run_budgets b USING (run_id)
 WHERE p.cluster_id=? AND p.policy=?
 """
-_SWITCH = """
-SELECT s.*, n.seen_at, h.since AS held_since, h.until AS held_until, t.at AS taken_out_at
-FROM policy_switches s
-LEFT JOIN policy_seen n ON n.cluster_id = s.cluster_id AND n.name = s.name AND n.at = s.at
+_SWITCH = f"""
+SELECT s.*, h.since AS held_since, h.until AS held_until, t.at AS taken_out_at
+FROM ({SWITCHES}) s
 LEFT JOIN policy_holds h ON h.cluster_id = s.cluster_id AND h.name = s.name
 LEFT JOIN policy_taken_out t ON t.cluster_id = s.cluster_id AND t.name = s.name
 WHERE s.cluster_id=?

@@ -240,6 +240,14 @@ class JournalReads:
         found = self.entries(limit=1)
         return Begins(found[0].seq, parse_time(found[0].at)) if found and found[0].seq > 1 else None
 
+    def newest_first(self, run_id: str) -> Iterator[Entry]:
+        """Links of a run back from the newest, each read as it is asked for."""
+        sql = "SELECT * FROM entries WHERE run_id=? AND seq<=? ORDER BY seq DESC LIMIT 1"
+        before = self.newest_entry()
+        while rows := self.file.rows(sql, run_id, before):
+            yield (found := journal_file.entry(rows[0]))
+            before = found.seq - 1
+
     def newest_entry(self) -> int:
         """The number of the newest link of the chain; 0: none. It tells cheaply what is new."""
         return int(self.file.rows("SELECT max(seq) AS seq FROM entries")[0]["seq"] or 0)

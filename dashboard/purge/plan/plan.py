@@ -10,6 +10,7 @@ from functools import cached_property
 from dashboard.core.canonical import LATER, seal, written
 from dashboard.core.errors import PlanError, RefusedError
 from dashboard.core.sealed import Count, Moment, Offset, PartitionId, SealedKind, Text
+from dashboard.core.words import called
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.history.known_since import is_told
 from dashboard.purge.evidence.rights_needed import MissingRight
@@ -200,8 +201,7 @@ class Plan:
     @property
     def called(self) -> str:
         """Its cluster's name; with the id where another one had the same."""
-        shared = f"{self.cluster_name} ({self.cluster_id})"
-        return shared if self.name_shared else self.cluster_name
+        return called(self.cluster_name, self.cluster_id, shared=self.name_shared)
 
     @property
     def confirmation(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from zoneinfo import ZoneInfo
 from dashboard.core.canonical import digest
 from dashboard.core.words import number
 from dashboard.settings.policies.words import ALWAYS, Trigger, Window
+from dashboard.settings.values import matches_any
 
 REPARTITION = "repartition"  # the preset
 REPARTITION_SUFFIX = "-repartition"
@@ -54,7 +54,7 @@ class Policy:
         if self.preset == REPARTITION and not topic.endswith(REPARTITION_SUFFIX):
             return False
         if self.globs:
-            return any(fnmatch.fnmatchcase(topic, glob) for glob in self.globs)
+            return matches_any(topic, self.globs)
         if self.regex is not None:
             return re.fullmatch(self.regex, topic) is not None
         return self.preset is not None

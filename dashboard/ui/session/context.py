@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import streamlit as st
 
+from dashboard.core import words
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError, StoreError
 from dashboard.estimate import curve_tables
@@ -223,7 +224,7 @@ class Choice(NamedTuple):
     @property
     def label(self) -> str:
         """Its name; with its id where another cluster has the same."""
-        return self.name if self.key == self.name else f"{self.name} ({self.cluster_id})"
+        return words.called(self.name, self.cluster_id, shared=self.key != self.name)
 
 
 @st.cache_resource(ttl=_LISTED_FOR, max_entries=2, show_spinner=False)
@@ -257,7 +258,7 @@ def called(cluster_id: str, name: str) -> str:
     of the data folder has the same.
     """
     shared = any(each.name == name and each.cluster_id != cluster_id for each in choices())
-    return f"{name} ({cluster_id})" if shared else name
+    return words.called(name, cluster_id, shared=shared)
 
 
 def chosen(among: Sequence[Choice]) -> Choice | None:
