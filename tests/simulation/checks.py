@@ -50,6 +50,7 @@ def _found(story: Story) -> Iterator[str]:
     for applied in story.cluster.applied:
         yield from _wanted(story, applied)
         yield from _remembered(story, applied)
+        yield from _came_by(story, applied)
         yield from _forgotten(story, applied)
         yield from _replayed(story, applied)
         yield from _same_records(story, applied)
@@ -171,6 +172,18 @@ def _remembered(story: Story, done: Applied) -> Iterator[str]:
             yield f"{place} is known of an earlier topic alone, and may read this one"
         elif kept.committed_offset is not None and kept.committed_offset < done.sent.target:
             yield f"{place} was last seen at {kept.committed_offset}, below {done.sent.target}"
+
+
+def _came_by(story: Story, done: Applied) -> Iterator[str]:
+    """A waived group that a snapshot met since the plan is a reader as every other one."""
+    assert story.plan is not None
+    key, target, listed = done.sent.key, done.sent.target, done.sent.listed
+    read = _readers(done, listed.truth)
+    for (group_id, topic), at in story.world.met.items():
+        before = at / 1e6 < BEGAN.timestamp() + listed.at
+        waived = group_id in story.plan.waived_groups
+        if topic == key.topic and waived and before and read.get(group_id, 0) < target:
+            yield f"{_name(key)}: group {group_id}, which was waived, came by since the plan"
 
 
 def _forgotten(story: Story, done: Applied) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+from dashboard.core.clock import microseconds
 from dashboard.domain.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -126,6 +127,17 @@ class Joining:
     def _dropped(self) -> None:
         for of in (self.world.groups, self.world.mourned):
             of.pop("died", None)
+
+    def visit(self, group_id: str, topic: str) -> None:
+        """A group that nobody was in has a member that reads the topic; a snapshot meets it, and it
+        is gone before anybody else looks. Somebody uses the group, whoever said that nobody does.
+        """
+        self.world.with_coordinator(group_id, lambda: self._visited(group_id, topic))
+
+    def _visited(self, group_id: str, topic: str) -> None:
+        world = self.world
+        world.met[group_id, topic] = microseconds(world.now())
+        world.say(f"group {group_id} reads {topic} for a moment, and a snapshot meets it")
 
     def enter(self, group: Joined, commits: dict[TopicPartition, int]) -> None:
         """The group is there once its coordinator can take it; it commits much later."""

@@ -229,6 +229,13 @@ def an_older_epoch_speaks_for_a_lost_one() -> Planted:
     )
 
 
+def who_is_gone_again_never_came() -> Planted:
+    """A waived group that nobody is in is as it was, whatever snapshots met since."""
+    return _patched(
+        mock.patch.object(recheck, "still_waived", lambda plan, _: frozenset(plan.waived_groups))
+    )
+
+
 def what_was_accepted_has_no_bound() -> Planted:
     """Who accepts that a group loses some records accepts that it loses any."""
     return _patched(mock.patch.object(recheck, "_moved_back", lambda *_: None))
@@ -513,6 +520,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         every_broker_has_the_same_acls,
         a_pattern_is_no_subscription,
         who_was_waived_stays_dead,
+        who_is_gone_again_never_came,
         what_was_accepted_has_no_bound,
         what_was_accepted_starts_anywhere,
         records_are_as_old_as_they_say,
@@ -549,7 +557,7 @@ CAUGHT_BY = {
     "a_reversal_is_overlooked": 16,
     "a_timeout_counts_as_a_failure": 99,
     "a_topic_that_is_asked_for_is_not_read_yet": 2,
-    "all_brokers_are_looked_at_at_once": 127,
+    "all_brokers_are_looked_at_at_once": 38,
     "an_epoch_is_no_part_of_an_offset": 0,
     "an_ex_leader_is_believed": 12,
     "an_ex_leader_knows_that_it_leads": 16,
@@ -578,6 +586,7 @@ CAUGHT_BY = {
     "who_began_may_go_on_for_ever": 7,
     "who_died_before_a_commit_reads_nothing": 55,
     "who_has_another_topic_does_not_lead": 16,
+    "who_is_gone_again_never_came": 189,
     "who_is_gone_coordinates_nothing": 29,
     "who_is_silent_coordinates_nothing": 29,
     "who_is_silent_does_not_lead": 14,

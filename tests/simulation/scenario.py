@@ -203,7 +203,7 @@ class Scenario:
         found = self.standards.applied(found, now)
         found = replace(found, wrong_clock=wrong.why if wrong else None)
         waives = self.rng.random() < 0.3 or self.situation.waives
-        waivers = [Waiver("b", "gone", "ann", now)] if waives else []
+        waivers = [Waiver("b", "gone", "ann", now, since=now)] if waives else []
         typed = "high-watermark" if self.situation.accepts else "committed"
         if self.situation.keeps:
             typed = f"keep:{self.situation.keeps}B"

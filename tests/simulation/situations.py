@@ -43,7 +43,8 @@ SHARES = {
     "topics hidden": 0.045,
     "bytes kept": 0.045,
     "kept of old topics": 0.03,
-    "application starts": 0.045,
+    "application starts": 0.025,
+    "waived group came by": 0.02,
     "tail lost": 0.025,
     "taken over": 0.02,
     "made anew elsewhere": 0.03,
@@ -64,8 +65,8 @@ TOLD_OF_OLD = ("topic made anew", "old leader")
 ASKING = ("pattern", "asked by name", "application starts", "died unmet")
 OUT_OF_SIGHT = ("load failed", "moved between looks", "topics hidden")
 SOON = (
-    "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
-    "made anew elsewhere", *OUT_OF_SIGHT, *ASKING,
+    "waived group lives", "waived group came by", "accepted group moves back",
+    "offsets set by hand", "cancelled for good", "made anew elsewhere", *OUT_OF_SIGHT, *ASKING,
 )  # fmt: skip
 # Seconds until a worker takes the run, where what happens in between takes its time.
 WAITS = {
@@ -123,7 +124,7 @@ class Situation:
 
     @property
     def waives(self) -> bool:
-        return self.kind == "waived group lives"
+        return self.kind in ("waived group lives", "waived group came by")
 
     @property
     def restores(self) -> bool:
@@ -165,10 +166,9 @@ class Situation:
             self._tell_times()
             self._spread()
         elif self.kind == "log start forgotten":
-            for key, part in sorted(world.parts.items()):
-                (replica,) = part.replicas.values()
-                replica.start = rng.randint(replica.end // 3, replica.end)
-                world.say(f"{key.topic}-{key.partition} starts at {replica.start}, since now")
+            self._shorten()
+        elif self.kind == "waived group came by":  # it has much to lose
+            self._starts_over("b")
         elif self.keeps:
             world.traffic = False  # what is lost stays lost
             for key in sorted(world.parts):
@@ -177,6 +177,13 @@ class Situation:
             self._come_upon(rng.choice(sorted(world.parts)))
         elif self.kind in ("old coordinator", "moved between looks", "topics hidden", *TOLD_OF_OLD):
             self._coordinate()
+
+    def _shorten(self) -> None:
+        """Somebody has purged each log, and no broker has written that down."""
+        for key, part in sorted(self.world.parts.items()):
+            (replica,) = part.replicas.values()
+            replica.start = self.rng.randint(replica.end // 3, replica.end)
+            self.world.say(f"{key.topic}-{key.partition} starts at {replica.start}, since now")
 
     def _tell_times(self) -> None:
         world, rng = self.world, self.rng
@@ -210,8 +217,10 @@ class Situation:
 
     @property
     def _group(self) -> str:
-        """Of the groups that read everything: the one that something happens to."""
-        return "a"
+        """The one that something happens to: of those that read everything, or one that is new. Who
+        was met before and is listed no more is missed anyway.
+        """
+        return "new" if self.kind == "moved between looks" else "a"
 
     def _restart(self, key: TopicPartition) -> None:
         """It ends below the offsets that groups committed, until they have read it anew; or it has
@@ -367,7 +376,7 @@ class Situation:
 
     def _starts_over(self, group: str) -> None:
         world = self.world
-        for key in sorted(world.groups.get(group, ())):
+        for key in sorted(world.groups.get(group, world.parts)):
             world.with_coordinator(group, partial(world.start_over, group, key))
 
     def _lose_sight(self) -> None:
@@ -402,6 +411,11 @@ class Situation:
         else:
             self._starts_over("b")
 
+    def _comes_by(self) -> None:
+        """The waived group has a member for a moment, which a snapshot meets, and none again."""
+        for topic in sorted({key.topic for key in self.world.parts}):
+            self.joining.visit("b", topic)
+
     def _placed(self, key: TopicPartition, far: int) -> None:
         """A new group is placed past the end, by a tool or a mirror, and has read nothing."""
         part = self.world.parts.get(key)
@@ -417,6 +431,7 @@ AFTER_PLAN: dict[str, Callable[[Situation, TopicPartition, Host], None]] = {
     "log start forgotten": lambda s, _, __: s._restart_all(),
     "tail lost": lambda s, key, _: s.world.lose(key),
     "waived group lives": lambda s, key, _: s._soon(lambda: s._lives(key)),
+    "waived group came by": lambda s, _, __: s._soon(s._comes_by),
     "accepted group moves back": lambda s, _, __: s._soon(lambda: s._starts_over("b")),
     **dict.fromkeys(OUT_OF_SIGHT, lambda s, _, __: s._lose_sight()),
     "offsets set by hand": lambda s, key, _: s._place(key),

@@ -39,7 +39,9 @@ class OfModel(Standards):
             )
             for name in topics
         }
-        return cls(declared, _PURGE, store, remembered=remembered, world=world)
+        return cls(
+            declared, _PURGE, store, remembered=remembered, met=world.met, world=world
+        )  # what snapshots meet later, too
 
     def history(self, facts: PlanFacts) -> History:
         return History(keeping=self._keeping, ends_before=lambda times: self._ends(facts, times))

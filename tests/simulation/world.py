@@ -61,6 +61,7 @@ class World:
         self.has_read: dict[str, dict[TopicPartition, Read]] = {}
         self.members: dict[str, Joined] = {}  # groups without are Empty
         self.mourned: dict[str, frozenset[str]] = {}  # whose members died, by what they wanted
+        self.met: dict[tuple[str, str], int] = {}  # when snapshots met a group on a topic, in µs
         self.old_clients: frozenset[str] = frozenset()  # groups that commit no leader epochs
         self.trace: list[str] = []
         self.due: list[tuple[float, Callable[[], None]]] = []
