@@ -8,41 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise, starmap
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from dashboard.core.arrow import column
-from dashboard.domain.columns import Ints
-from dashboard.domain.metric_names import Floats, increase
+from dashboard.domain.metric_names import increase
+from dashboard.safety.progress import Passed, Sample, explained, passed, rows_of
 from dashboard.safety.unseen_readers import LOOK_BYTES_PER_PARTITION, Measure, TopicReading
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What one snapshot tells of the topics asked about.
-
-    `bytes_out` maps a broker to topic -> its counter since its start; a broker that tells any bytes
-    out stands there even without a topic. `bytes_in`: the same of what was produced, where it is
-    told. `sums` maps it to its count over all topics beside the
-    sum of its counters by topic, where it tells the former. `commits` has a row by group_id, topic
-    and partition with `offset`; `leaders` one by topic and partition with `broker_id`, `start` and
-    `end` (the log's offsets), `size_bytes` and `segment_bytes` (of a segment, at most), null where
-    unknown; `hosts` maps a topic to the brokers of its replicas.
-    """
-
-    taken_at: datetime
-    bytes_out: Mapping[int, Mapping[str, float]]
-    commits: pa.Table
-    leaders: pa.Table
-    hosts: Mapping[str, frozenset[int]]
-    sums: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    bytes_in: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
 
 def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
@@ -60,7 +35,7 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
         return []
     hosts, silent = _hosts(samples), _silent(samples)
     partitions = Counter(samples[-1].leaders["topic"].to_pylist())
-    progress: dict[tuple[int, ...], tuple[dict[str, int | None], dict[str, Passed]]] = {}
+    of_span: dict[tuple[int, ...], tuple[dict[str, int | None], dict[str, Passed]]] = {}
     found = []
     for topic in topics:
         of_topic = hosts.get(topic, frozenset())
@@ -69,14 +44,14 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
         ]
         for brokers, numbers in _spans(telling):
             span = [samples[n] for n in numbers]
-            if numbers not in progress:
-                rows = _rows(span)
-                progress[numbers] = _explained(rows), _passed(rows)
-            explained, read = progress[numbers]
+            if numbers not in of_span:
+                rows = rows_of(span)
+                of_span[numbers] = explained(rows), passed(rows)
+            estimated, read = of_span[numbers]
             reading = TopicReading(
                 topic,
-                round(sum(_counted([s.bytes_out for s in span], b, topic) for b in brokers)),
-                explained.get(topic, 0),
+                round(sum(_counted(_fetched(span, b, topic)) for b in brokers)),
+                estimated.get(topic, 0),
                 _span_ms(span),
                 partitions[topic] or 1,
                 None,
@@ -162,9 +137,18 @@ def _measure(
     return Measure(reading, not silent, at, left_bytes)
 
 
-def _counted(counts: Sequence[Mapping[int, Mapping[str, float]]], broker: int, topic: str) -> float:
+def _fetched(span: Sequence[Sample], broker: int, topic: str) -> list[float]:
     # A topic without a counter was not fetched since the broker's start: Kafka makes it then.
-    seen = [each[broker].get(topic, 0.0) for each in counts if broker in each]
+    return [s.bytes_out[broker].get(topic, 0.0) for s in span if broker in s.bytes_out]
+
+
+def _produced(span: Sequence[Sample], broker: int, topic: str) -> list[float]:
+    # One that is missing from a scrape is not counted: what follows was produced who knows when.
+    told = (s.bytes_in.get(broker, {}) for s in span)
+    return [counts[topic] for counts in told if topic in counts]
+
+
+def _counted(seen: Iterable[float]) -> float:
     told = np.array([count for count in seen if math.isfinite(count)])  # exporters may say NaN
     return float(increase(told[:-1], told[1:]).sum())
 
@@ -180,9 +164,8 @@ def _left(
 
     What brokers without a counter of the topic count of no topic at all may be this one's.
     """
-    made = [s.bytes_in for s in span]
-    told = any(topic in each.get(broker, ()) for each in made for broker in brokers)
-    written = sum(_counted(made, broker, topic) for broker in brokers) if told else math.nan
+    made = [counts for broker in brokers if (counts := _produced(span, broker, topic))]
+    written = sum(map(_counted, made)) if made else math.nan
     surely = 0.0 if read is None else read.surely(written)
     if math.isnan(surely):
         return None
@@ -198,202 +181,3 @@ def _unaccounted(span: Sequence[Sample], broker: int) -> float:
     sums = (sample.sums[broker] for sample in span if broker in sample.sums)
     gaps = [out - told for out, told in starmap(_accounted, pairwise(sums))]
     return float(np.maximum(gaps, 0.0).sum())
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """All commits and leaders of a span, with the number of their sample.
-
-    `at` and `place` number the topics (`names`) and partitions of both; `earlier`: which commit is
-    the one before of the same group and partition, -1: none; `record_bytes` by offset of each place
-    in `every`, sorted; `last`: the number of the last sample.
-    """
-
-    commits: pa.Table
-    leaders: pa.Table
-    names: pa.Array
-    at: Ints
-    place: Ints
-    earlier: Ints
-    every: Ints
-    record_bytes: Floats
-    last: int
-
-
-def _rows(span: Sequence[Sample]) -> _Rows:
-    commits, leaders = _numbered([s.commits for s in span]), _numbered([s.leaders for s in span])
-    names = pc.unique(pa.concat_arrays([column(t, "topic") for t in (commits, leaders)]))
-    at, place = _places(commits, names), _places(leaders, names)
-    group = column(commits, "group_id").dictionary_encode().indices.to_numpy()
-    order = np.lexsort((commits["sample"].to_numpy(), at, group))
-    again = (np.diff(group[order]) == 0) & (np.diff(at[order]) == 0)
-    earlier = np.full(len(order), -1)
-    earlier[order[1:]] = np.where(again, order[:-1], -1)
-    every = np.unique(np.concatenate([at, place]))
-    weighed = _record_bytes(leaders, place, every)
-    return _Rows(commits, leaders, names, at, place, earlier, every, weighed, len(span) - 1)
-
-
-def _explained(rows: _Rows) -> dict[str, int | None]:
-    """Topic -> bytes that its groups' progress explains; None where record sizes are unknown."""
-    place = np.searchsorted(rows.every, rows.at)
-    progress = np.bincount(place, _progress(rows), len(rows.every))
-    moved = progress > 0
-    explained = (progress * rows.record_bytes)[moved]
-    topic = rows.every[moved] >> _PARTITION_BITS
-    totals = np.bincount(topic, explained, len(rows.names)).tolist()
-    return {
-        rows.names[of].as_py(): None if math.isnan(totals[of]) else round(totals[of])
-        for of in np.unique(topic).tolist()
-    }
-
-
-def _progress(rows: _Rows) -> Ints:
-    """By how many offsets each commit is further than its group's one before it, or than the log
-    start of the sample before; 0 in the first sample, and of one that went back.
-    """
-    sample, offset = (rows.commits[name].to_numpy() for name in ("sample", "offset"))
-    start = pc.coalesce(_of_leaders(rows, "start", sample - 1), pa.array(offset)).to_numpy()
-    before = np.where(rows.earlier >= 0, offset[rows.earlier], start)
-    return np.asarray(np.where(sample > 0, np.maximum(offset - before, 0), 0))
-
-
-def _of_leaders(rows: _Rows, name: str, sample: Ints) -> pa.Array:
-    """What the leader of each commit's partition told in a sample; null where it told nothing."""
-    number = rows.leaders["sample"].to_numpy()
-    there = pa.array(_moment(rows.place, number))
-    return column(rows.leaders, name).take(
-        pc.index_in(pa.array(_moment(rows.at, sample)), value_set=there)
-    )
-
-
-def _record_bytes(leaders: pa.Table, place: Ints, wanted: Ints) -> Floats:
-    """Bytes by offset at each wanted place, NaN where nobody can tell: the least of a span that was
-    held, but no more than is sure.
-
-    A purge moves the log start inside a segment, which stays whole, and segments below it stay for
-    minutes: what is held seems as much larger then as the dead records weigh. Sure is all of a log
-    that begins at 0; what lies beyond one segment, over all offsets since the start that the span
-    began with; and by how much a replica grew beside its log end.
-    """
-    broker, start, end, size, segment, sample = (
-        pc.cast(leaders[name], pa.float64()).to_numpy()
-        for name in ("broker_id", "start", "end", "size_bytes", "segment_bytes", "sample")
-    )
-    at = np.minimum(np.searchsorted(wanted, place), max(len(wanted) - 1, 0))
-    asked = wanted[at] == place if len(wanted) else np.zeros(len(place), dtype=bool)
-
-    def by_place(of: np.ufunc, values: Floats) -> Floats:
-        found = np.full(len(wanted), np.nan)
-        of.at(found, at[asked], values[asked])
-        return found
-
-    held = np.where(end > start, end - start, np.nan)
-    sure = np.where(start == 0, size / held, np.nan)
-    if asked.any():
-        later = asked & (sample > by_place(np.fmin, sample)[at])
-        since = end - by_place(np.fmin, start)[at]
-        beyond = np.where(later & (since > 0), size - segment, np.nan) / since
-        sure = np.where(start == 0, sure, beyond)
-    order = np.lexsort((sample, place))
-    one, next_one = order[:-1], order[1:]
-    same = (place[one] == place[next_one]) & (broker[one] == broker[next_one])
-    longer = np.where(same & (end[next_one] > end[one]), end[next_one] - end[one], np.nan)
-    grown = np.full(len(place), np.nan)
-    grown[next_one] = (size[next_one] - size[one]) / longer
-    most, least = by_place(np.fmax, np.fmax(sure, grown)), by_place(np.fmin, size / held)
-    return np.minimum(least, np.where(most > 0, most, np.where(least > 0, np.nan, least)))
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """What groups committed past of the records that were written to a topic in a span.
-
-    `share` of all these records, summed over groups (2: two groups read all of them); `grown_bytes`
-    is what the leaders grew by, NaN where that does not tell what was written; `held_bytes` what
-    those records weigh by the size of what was held.
-    """
-
-    share: float
-    grown_bytes: float
-    held_bytes: float
-
-    def surely(self, written_bytes: float) -> float:
-        """Bytes that groups surely read, where so many were produced (NaN: nobody tells); NaN where
-        nobody can tell. The least of what is known: brokers may compress what was produced anew.
-        """
-        if self.share == 0:
-            return 0.0
-        written = np.fmin(written_bytes, self.grown_bytes)  # of a NaN and a number the number
-        read = written * self.share
-        return float(np.minimum(read, self.held_bytes))  # a NaN where either is
-
-
-def _passed(rows: _Rows) -> dict[str, Passed]:
-    """`Passed` of each topic from the first sample of a span to its last. NaN where a partition has
-    no leader in one of them, or a log went back: its share is unknown.
-
-    From sample to sample a group counts no further than what was written meanwhile: who reads a
-    backlog reads what was written before, and one that a tool sets to the end has read nothing. An
-    offset that is seen for the first time says nothing of what its group read.
-    """
-    led, row = np.unique(rows.place, return_inverse=True)
-    topic = led >> _PARTITION_BITS
-    number = rows.leaders["sample"].to_numpy()
-
-    def of(name: str, sample: int) -> Floats:
-        values = np.full(len(led), np.nan)
-        chosen = number == sample
-        values[row[chosen]] = pc.cast(rows.leaders[name], pa.float64()).to_numpy()[chosen]
-        return values
-
-    last = rows.last
-    begin, end = of("end", 0), of("end", last)
-    written = np.where(end >= begin, end - begin, np.nan)
-    same = (of("broker_id", 0) == of("broker_id", last)) & (of("start", 0) == of("start", last))
-    grown = np.where(same, of("size_bytes", last) - of("size_bytes", 0), np.nan)
-
-    sample, offset = (rows.commits[name].to_numpy() for name in ("sample", "offset"))
-    ends = pc.cast(_of_leaders(rows, "end", sample), pa.float64()).to_numpy(zero_copy_only=False)
-    (two,) = np.nonzero((rows.earlier >= 0) & np.isin(rows.at, led))
-    one = rows.earlier[two]
-    far = np.minimum(offset[two], ends[two]) - offset[one]
-    far = np.nan_to_num(np.minimum(far, ends[two] - ends[one]))
-    where = np.searchsorted(led, rows.at[one])
-    by_place = np.bincount(where, np.maximum(far, 0.0), len(led)).astype(np.float64)
-    record_bytes = rows.record_bytes[np.searchsorted(rows.every, led)]
-    weight = np.where(by_place > 0, by_place * record_bytes, 0.0)
-
-    def total(values: Floats) -> Floats:
-        return np.bincount(topic, values, len(rows.names)).astype(np.float64)
-
-    known = np.unique(topic)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(total(written) == 0, 0.0, total(by_place) / total(written))
-    columns = (share, total(grown), total(weight))
-    found = zip(*(values[known].tolist() for values in columns), strict=True)
-    return {
-        rows.names[n].as_py(): Passed(*each) for n, each in zip(known.tolist(), found, strict=True)
-    }
-
-
-_PARTITION_BITS, _SAMPLE_BITS = 20, 12  # Kafka's own limits are far below
-
-
-def _places(rows: pa.Table, names: pa.Array) -> Ints:
-    """A number for each topic and partition."""
-    topic = pc.index_in(column(rows, "topic"), value_set=names).cast(pa.int64()).to_numpy()
-    partition = column(rows, "partition").cast(pa.int64()).to_numpy()
-    return np.asarray(topic << _PARTITION_BITS | partition)
-
-
-def _moment(place: Ints, sample: Ints) -> Ints:
-    return np.asarray(place << _SAMPLE_BITS | sample + 1)
-
-
-def _numbered(tables: Sequence[pa.Table]) -> pa.Table:
-    """All rows, with the number of their `sample`."""
-    each = [pa.array(np.full(len(rows), number)) for number, rows in enumerate(tables)]
-    return pa.concat_tables(
-        rows.append_column("sample", number) for rows, number in zip(tables, each, strict=True)
-    )

@@ -570,7 +570,7 @@ CAUGHT_BY = {
     "every_broker_has_the_same_acls": 27,
     "followers_behind_are_overlooked": 99,
     "followers_copy_all_that_was_measured": 150,
-    "members_that_wait_read_nothing": 100,
+    "members_that_wait_read_nothing": 110,
     "records_are_as_old_as_they_say": 28,
     "reused_offsets_are_the_planned_records": 69,
     "silence_means_nothing": 75,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, labels
-from dashboard.safety.explained import Sample, measures
+from dashboard.safety.explained import measures
+from dashboard.safety.progress import MOST_BETWEEN, Sample
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
-# Enough to see restarts and resets between; a day of watch keeps some eighty snapshots.
-_NEWEST, _SPREAD, _OLD_SPREAD = 4, 8, 2
+_NEWEST = 4  # to see restarts and resets between
 _PARTITION = ["topic", "partition"]
 
 
@@ -69,9 +69,9 @@ def _days(store: ClusterStore, now: datetime) -> list[tuple[str, ...]]:
     older = [name for name in ids[:end] if at[name] < since]
     begin = _with_metrics(store, older)
     before = older[begin : begin + 1] if begin is not None else []
-    day = (*before, *_picked(ids[len(older) : end + 1], _SPREAD))
+    day = (*before, *_picked(ids[len(older) : end + 1], at))
     by_day = groupby(reversed(older), key=lambda name: at[name].date())
-    return [day, *(_picked([*names][::-1], _OLD_SPREAD) for _, names in by_day)]
+    return [day, *(_picked([*names][::-1], at) for _, names in by_day)]
 
 
 def _with_metrics(store: ClusterStore, ids: list[str]) -> int | None:
@@ -90,10 +90,15 @@ def _counts(snapshot: Manifest) -> bool:
     return bool(snapshot.tables.get("broker_metrics")) and clock_was_right(snapshot)
 
 
-def _picked(ids: list[str], spread: int) -> tuple[str, ...]:
-    """The oldest of them, the newest, and some between."""
-    chosen = {*ids[-_NEWEST:], *ids[:: max(1, len(ids) // spread)]}
-    return tuple(name for name in ids if name in chosen)
+def _picked(ids: list[str], at: Mapping[str, datetime]) -> tuple[str, ...]:
+    """The newest of them, and as few of the others as are close to one another (`MOST_BETWEEN`); a
+    day of watch keeps some eighty.
+    """
+    chosen = ids[:1]
+    for name, after in pairwise(ids):
+        if at[after] - at[chosen[-1]] > MOST_BETWEEN and name != chosen[-1]:
+            chosen.append(name)
+    return (*chosen, *(name for name in ids[-_NEWEST:] if name not in chosen))
 
 
 def _day(
@@ -151,7 +156,14 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
         _hosts(replicas),
         counts.sums,
         counts.bytes_in,
+        _joined(store, manifest),
     )
+
+
+def _joined(store: ClusterStore, snapshot: Manifest) -> frozenset[str]:
+    """The groups that had members; how many there are is null where nobody told."""
+    rows = store.read("snapshots", snapshot.id, "groups", ["group_id", "members"])
+    return frozenset(rows.filter(pc.field("members") > 0)["group_id"].to_pylist())
 
 
 def _leaders(rows: pa.Table, segments: Mapping[str, int]) -> pa.Table:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.safety.explained import Sample, measures
+from dashboard.safety.explained import measures
+from dashboard.safety.progress import Sample
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 HELD = 10**9  # offsets, beside which a log start that moves is nothing
