@@ -68,7 +68,10 @@ def run(
             opener(args, site),
             emit=told.event,
             stop=told.stop,
-            alert=lambda: told.alerts(alerts, site),
+            beside=(
+                lambda: told.alerts(alerts, site),
+                lambda: context.respawn(site.settings),  # of people's runs
+            ),
             once=args.once,
         )
         if args.once:

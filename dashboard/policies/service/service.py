@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError, SettingsError, unexpected
@@ -264,14 +265,14 @@ def _ahead(moment: datetime | None, now: datetime, most: timedelta) -> bool:
     return moment is not None and now < moment <= now + most
 
 
-# Runs a service with its threads for lease, runs in flight, receipts and alerts until it stops.
+# Runs a service with its threads for lease, runs in flight and receipts, and what is beside it.
 
 _LEASE_SECONDS = 1.0  # it is renewed when that is due; asking costs nothing
-_ALERT_SECONDS = 10.0
+_BESIDE_SECONDS = 10.0
 _AFTER_ERROR_SECONDS = 5.0
 _JOIN_SECONDS = 0.2
 
-Alert = Callable[[], None]
+Beside = Callable[[], None]
 
 
 def serve(
@@ -280,13 +281,14 @@ def serve(
     *,
     emit: Emit,
     stop: Stop,
-    alert: Alert | None = None,
+    beside: Sequence[Beside] = (),
     once: bool = False,
 ) -> Service:
     """Carry out policies until `stop`, or (`once`) for one cycle of each; the service, closed.
 
     After `stop` no run begins; those in flight end as a worker would end them, for as long as two
-    of their requests may take. What is left then is taken over as if the process had died.
+    of their requests may take. What is left then is taken over as if the process had died. What is
+    done `beside`, every ten seconds, stops nothing when it fails.
     """
     flights = _Flights()
     service = Service(site, open_live, emit=emit, start=flights.start, stopping=stop.is_set)
@@ -295,8 +297,8 @@ def serve(
     helpers = [_helper("lease", lambda: _renew(service), over, service)]
     if not once:
         helpers.append(_helper("following", service.following.turn, over, service))
-    if alert is not None and not once:
-        helpers.append(_helper("alerts", lambda: _alert(alert), over, service))
+    for number, each in enumerate(() if once else beside):
+        helpers.append(_helper(f"beside-{number}", partial(_done, each), over, service))
     try:
         _turns(service, stop, once=once)
         flights.wait(2 * began.purge.request_timeout + timedelta(seconds=10))
@@ -323,9 +325,9 @@ def _renew(service: Service) -> float:
     return _LEASE_SECONDS
 
 
-def _alert(alert: Alert) -> float:
-    alert()
-    return _ALERT_SECONDS
+def _done(beside: Beside) -> float:
+    beside()
+    return _BESIDE_SECONDS
 
 
 def _helper(

@@ -94,12 +94,17 @@ def test_a_single_cycle_does_not_say_well_done_of_a_run_that_it_leaves_in_flight
     assert _once(service, told) == 0
 
 
-def test_alerts_that_fail_are_told_and_stop_nothing(room: ServiceRoom) -> None:
+def test_what_fails_beside_the_service_is_told_and_stops_nothing(room: ServiceRoom) -> None:
+    looked = threading.Event()
+
     def broken() -> None:
         raise ZeroDivisionError("no alert today")
 
-    served(room, stopped_when(lambda: bool(room.runs() and room.told("error"))), alert=broken)
-    assert room.runs()
+    def over() -> bool:
+        return bool(room.runs() and room.told("error")) and looked.is_set()
+
+    served(room, stopped_when(over), beside=(broken, looked.set))
+    assert room.runs() and looked.is_set()
     assert "no alert today" in room.told("error")[0]["error"]["message"]
 
 
