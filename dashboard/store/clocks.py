@@ -63,12 +63,16 @@ def seen_at(snapshot: Manifest) -> datetime:
 
 
 def newest_seen(cluster: ClusterStore) -> datetime:
-    """`seen_at` of the newest snapshot that can be read, or 1970: what a later one shows was seen
-    after that, whatever clocks say. Raises StoreError where snapshots cannot be listed.
+    """`seen_at` of the newest snapshot, by its id alone where it cannot be read now; 1970 without
+    one: what a later one shows was seen after that, whatever clocks say. Raises StoreError where
+    snapshots cannot be listed.
     """
     for name in reversed(cluster.ids("snapshots")):
-        with suppress(StoreError):  # damaged, or pruned meanwhile
+        try:
             return seen_at(cluster.manifest("snapshots", name))
+        except StoreError:  # damaged, pruned meanwhile, or the store does not answer for a moment
+            if (at := time_of(name)) is not None:
+                return at
     return datetime.fromtimestamp(0, UTC)
 
 

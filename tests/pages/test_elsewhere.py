@@ -51,7 +51,8 @@ def test_a_request_of_another_cluster_is_decided_there_alone(
     assert heading(app) == "staging"
     its = f"purge?cluster=prod-eu&amp;request={request_id}"
     assert f'request is of another cluster: <b><a href="{its}" target="_self">prod-eu</a>' in text
-    assert "It is approved or rejected there." in text
+    by_hand = f"<code>lowwater approvals --show {request_id}</code>"
+    assert f"It is approved or rejected there, or from the command line: {by_hand}." in text
     assert labels(app) <= ASIDE
     assert not [field for field in app.text_input if field.label == "Confirmation"]
     assert not app.get("download_button"), "offsets name no cluster: a tool would take them here"
@@ -107,7 +108,7 @@ def test_a_run_of_another_cluster_is_acted_on_there_alone(
     app = open_page("purge", None, cluster="staging", run=run_id)
     its = f"purge?cluster=prod-eu&amp;run={run_id}"
     assert f'run is of another cluster: <b><a href="{its}" target="_self">prod-eu</a>' in said(app)
-    assert "It is paused, resumed, cancelled or planned again there." in said(app)
+    assert "It is paused, resumed, cancelled or planned again there, or from the command line: " in said(app)
     assert labels(app) <= ASIDE
     assert asked == [], "its leaders are brokers of its own cluster, not those of this id here"
 

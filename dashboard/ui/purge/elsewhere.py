@@ -70,11 +70,12 @@ def is_here(screen: Screen, named: Named) -> bool:
 
 def told_html(named: Named) -> str:
     """That it is of another cluster than the header, and where it is acted on."""
-    follow = f"It is {named.acts} there."
+    by_hand = f"<code>{text(named.verb)}</code>"
+    follow = f"It is {named.acts} there, or from the command line: {by_hand}."
     where = f"<b>{named.where}</b>"
     if key_of(named.cluster_id) is None:
         where += ", of which this data folder has nothing"
-        follow = f"See <code>{text(named.verb)}</code>."
+        follow = f"See {by_hand}."
     return (
         f'<div class="lw lw-state warn" role="status"><p>This {named.what} is of another cluster: '
         f"{where}. The header tells of the one that the pages show. {follow}</p></div>"

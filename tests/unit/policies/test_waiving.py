@@ -7,17 +7,20 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.core.clock import format_time
+from dashboard.core.errors import StoreError
 from dashboard.policies.checking import check
 from dashboard.policies.service.purging import Job, Site
 from dashboard.policies.simulate import simulate
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import declaration
 from dashboard.store.clocks import newest_seen
+from dashboard.store.snapshots import ClusterStore
 from dashboard.ui.timeline import said
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
@@ -97,6 +100,13 @@ def test_without_a_waiver_a_group_that_is_gone_holds_the_topic(tmp_path: Path) -
     room.cycle()
     assert room.live.log_start(TOPIC) == 40
     room.journal.close()
+
+
+def test_what_was_seen_stays_so_while_the_newest_snapshot_does_not_answer(room: Room) -> None:
+    """`policies on` keeps it: a moment of 1970 would let every waived group come back since."""
+    seen = newest_seen(room.store)
+    with mock.patch.object(ClusterStore, "manifest", side_effect=StoreError("away", "Wait.")):
+        assert newest_seen(room.store) == seen
 
 
 def test_a_group_that_is_gone_is_waived_and_the_journal_names_why_and_by_whom(room: Room) -> None:
