@@ -151,6 +151,36 @@ def test_systemd_takes_the_units_and_finds_little_to_attack(tmp_path: Path) -> N
         assert float(level[1]) <= 2.0, judged.stdout
 
 
+def test_systemd_leaves_the_service_of_orphans_its_rights_beside_the_units(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    page = (DEPLOY.parent / "docs" / "orphans-service.md").read_text("utf-8")
+    (name,) = re.findall(r"`/etc/systemd/system/(\S+\.service)`", page)
+    units = tmp_path / "etc" / "systemd" / "system"
+    shutil.copytree(DEPLOY / "systemd", units)
+    (units / name).write_text(page.split("```ini\n")[1].split("```")[0])
+    for target in ("sysinit", "basic", "shutdown", "network-online", "multi-user"):
+        (units / f"{target}.target").write_text("[Unit]\nDescription=stands here\n")
+    binary = tmp_path / "opt" / "lowwater" / "bin" / "lowwater"
+    binary.parent.mkdir(parents=True)
+    binary.write_text("#!/bin/sh\n")
+    binary.chmod(0o755)
+
+    def kept(unit: str) -> set[str]:
+        """What the unit may do, of what a look into a broker's log dirs and files needs."""
+        done = subprocess.run(
+            [program, f"--root={tmp_path}", "security", "--offline=yes", "--no-pager", unit],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        rows = re.findall(r"^✗ +(\S+)", done.stdout, re.MULTILINE)
+        assert rows, done.stderr
+        return set(rows) & {"User=/DynamicUser=", "PrivateUsers=", "ProtectProc="}
+
+    assert kept(name) == {"User=/DynamicUser=", "PrivateUsers=", "ProtectProc="}
+    assert kept("lowwater-watch.service") == set()
+
+
 class Seen(BaseHTTPRequestHandler):
     """Stands where the pages and the sign-in stand, and remembers what it was sent."""
 

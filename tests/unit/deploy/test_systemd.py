@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import configparser
 import re
+import shlex
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 
@@ -76,6 +78,56 @@ def test_units_and_shells_with_the_settings_alone_meet_the_same_folders(tmp_path
     assert "install -m 0640 -g lowwater deploy/lowwater.toml client.properties /etc/lowwater/" in (
         steps
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "starts"),
+    [
+        ('state_dir = "/var/lib/lowwater/state"', True),
+        ("state_dir='/srv/state'  # as data", True),
+        ("", False),
+        ("state_dir_on_network = true", False),
+        ('state_dir_on_network = "/var/lib/lowwater/state"', False),
+        ('state_dir = ""', False),
+        ('state_dir = "state"', False),
+        ('# state_dir = "/var/lib/lowwater/state"', False),
+    ],
+)
+def test_no_unit_starts_by_settings_that_name_no_folder_of_the_journal(
+    tmp_path: Path, lines: str, starts: bool
+) -> None:
+    """It would begin an empty one, without the stops of before."""
+    file = tmp_path / "lowwater.toml"
+    file.write_text(f"{lines}\n[clusters.prod]\n", "utf-8")
+    program, flag, script = shlex.split(read(SHARED)["Service"]["ExecStartPre"])
+    done = subprocess.run(
+        [program, flag, script.replace("$$", "$")], env={"LOWWATER_SETTINGS": str(file)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, bool(done.stderr)) == ((0, False) if starts else (78, True))
+
+
+def test_the_sample_settings_let_units_start() -> None:
+    script = shlex.split(read(SHARED)["Service"]["ExecStartPre"])[2].replace("$$", "$")
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], env={"LOWWATER_SETTINGS": str(SETTINGS)}, check=False
+    )
+    assert done.returncode == 0
+
+
+def prefixes(unit: str) -> set[str]:
+    """The folders of drop-ins that count for a unit besides its own: cut after each dash."""
+    name = unit.removesuffix(".service")
+    return {f"{name[: at + 1]}.service.d" for at, sign in enumerate(name) if sign == "-"}
+
+
+def test_the_documented_service_of_orphans_keeps_its_rights_beside_our_units() -> None:
+    """What begins as they do is given the account without rights, which reads no log dir."""
+    assert all(SHARED.parent.name in prefixes(unit.name) for unit in UNITS)
+    text = (DOCS / "orphans-service.md").read_text("utf-8")
+    (name,) = re.findall(r"`/etc/systemd/system/(\S+\.service)`", text)
+    ours = {folder.name for folder in FOLDER.iterdir() if folder.is_dir()}
+    assert not ours & (prefixes(name) | {f"{name}.d"})
 
 
 def documented(page: str) -> list[configparser.ConfigParser]:
