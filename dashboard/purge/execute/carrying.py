@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -37,14 +37,17 @@ def held(
 ) -> Iterator[bool]:
     """The run's lock and heartbeat while the block lasts; False: another process or thread has it.
 
-    Raises JournalError when the lock or the first beat cannot be written.
+    Raises JournalError when the lock or the first beat cannot be written; the run says why.
     """
-    with run_lock(state_dir, run_id) as first:
-        if not first:
-            yield False
-            return
-        with _heartbeat(journal, run_id, now):
-            yield True
+    with ExitStack() as stack:
+        try:
+            first = stack.enter_context(run_lock(state_dir, run_id))
+        except JournalError as error:
+            unsent.leave(journal, run_id, error, now())
+            raise
+        if first:
+            stack.enter_context(_heartbeat(journal, run_id, now))
+        yield first
 
 
 def carry_out(
@@ -71,6 +74,7 @@ def carry_out(
     run = journal.head(run_id)
     if run.open:
         plan = journal.plan(run_id)
+        journal.carried(run_id, now())
         begin = Beginning(journal, run, plan, policies, now)
         begin.look()
         try:

@@ -110,7 +110,8 @@ class Execution:
 
         Gives the state of the closed run. Raises JournalError: then nothing more is sent.
         """
-        if self.journal.head(self.run.run_id).state != "paused":
+        head = self.journal.head(self.run.run_id)
+        if head.state != "paused" or head.wish is None:  # resumed: nobody else may have told
             self.journal.set_run(self.run.run_id, "running", self.now())
         self._moved_at = self.now()
         self.rules.saw(self._rows())

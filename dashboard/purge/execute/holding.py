@@ -61,6 +61,7 @@ class Holding:
         return self.withdrawn() is None
 
     def _run(self) -> RunRow:
+        self.journal.carried(self.run_id, self.now())  # somebody may have claimed it meanwhile
         run = self.journal.head(self.run_id)
         if run.wish is None and silent(run, self.now()):
             # The machine stood still, and this thread goes on before the one that beats.

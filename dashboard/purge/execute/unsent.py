@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from dashboard.core.clock import parse_time
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.execute.states import followed, not_sent, run_state, unanswered
 from dashboard.purge.journal.journal import Journal
@@ -40,34 +39,16 @@ def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: d
     )
 
 
-_WAITS = "no worker could start, so it waits for another one: "
-
-
 def leave(journal: Journal, run_id: str, error: LowwaterError, now: datetime) -> None:
     """Leave the run open for another worker, with why this one could not start; one entry each why.
 
-    What says why a run is paused stays: that is for a person. So is a run that none could carry on
-    for longer than a worker may be silent.
+    What says why a run waits for a person stays. One that a person resumed is `paused` until a
+    worker goes on with it, and waits for that alone. One that is closed is left as it is.
     """
     run = journal.head(run_id)
-    if run.wish == "pause" or run.state == "paused":
+    if not run.open or run.wish == "pause":
         return
-    if (since := _left_since(journal, run_id)) is not None:
-        journal.unheard(run_id, since, now)
-        if journal.head(run_id).state == "paused":
-            return
     if run.error is None or run.error["code"] != error.code:
-        message = f"{_WAITS}{error.message}"
+        message = f"no worker could start, so it waits for another one: {error.message}"
         why = {"code": error.code, "message": message, "next": error.next_step}
         journal.set_run(run_id, run.state, now, error=why)
-
-
-def _left_since(journal: Journal, run_id: str) -> datetime | None:
-    """Since when workers that could not start left it; None: the last one did."""
-    since = None
-    for entry in journal.newest_first(run_id):
-        error = entry.body.get("error") if entry.kind == "run" else None
-        if not error or not error["message"].startswith(_WAITS):
-            break
-        since = parse_time(entry.at)
-    return since

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import UsageError
+from dashboard.core.errors import JournalError, UsageError
 from dashboard.people import people
 from dashboard.people.people import Who
+from dashboard.purge.execute import unsent
 from dashboard.purge.jobs import approving
 from dashboard.purge.jobs import queue_refusals as refuse
 from dashboard.purge.jobs.worker_process import ReadyWorker, spawn
@@ -139,16 +140,24 @@ def respawn_stale(
     Of many callers at once one starts it, and again only after another STALE_AFTER of silence.
     A policy's closed run is followed by the service, which takes them all up when it is started
     again: it gets a worker of its own only if the caller waits for it (`awaited`) and none leads.
+    Raises JournalError WORKER_NOT_STARTED once all were tried: each run that has none says why.
     """
     moment = now or utc_now()
     found = [
-        r.run_id
+        r
         for r in journal.stale(STALE_AFTER, moment)
         if not _left_to_service(journal, r, awaited, moment) and journal.claim(r, moment)
     ]
-    for run_id in found:
-        spawn(settings, run_id, again=True)
-    return found
+    failed = None
+    for run in found:
+        try:
+            spawn(settings, run.run_id, again=True)
+        except JournalError as error:
+            failed = error
+            unsent.leave(journal, run.run_id, error, moment)
+    if failed is not None:
+        raise failed
+    return [run.run_id for run in found]
 
 
 def request_pause(settings: Settings, journal: Journal, run_id: str, who: Who) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import ClusterError, LowwaterError
+from dashboard.core.errors import ClusterError, LowwaterError, unexpected
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import unsent
 from dashboard.purge.execute.carrying import carry_out, held, say
@@ -61,19 +61,21 @@ def main(argv: list[str] | None = None) -> int:
 
 def _work(journal: Journal, run_id: str, *, again: bool) -> None:
     run = journal.head(run_id)
-    own = _own_settings()
     try:
+        own = _own_settings()
         chosen = _settings(run)
         current = CurrentSettings(chosen, environ=_pinned(run))
+        plan = journal.plan(run_id)
         live = _connect(chosen, run, utc_now)
-    except LowwaterError as error:
+    except Exception as error:
         # Whoever starts a worker again may lack what it needs: a container without the settings, a
-        # network without Kafka. The next one may have it.
+        # package, a network without Kafka. The next one may have it.
+        why = error if isinstance(error, LowwaterError) else unexpected(error)
         may_wait = again and run.wish != "cancel" and utc_now() < expires_at(run)
         if run.open and may_wait:
-            unsent.leave(journal, run_id, error, utc_now())
+            unsent.leave(journal, run_id, why, utc_now())
         elif run.open:
-            unsent.close(journal, run, "unreached", error, utc_now())
+            unsent.close(journal, run, "unreached", why, utc_now())
         raise
     with live:
         closed = carry_out(
@@ -83,7 +85,6 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
                 current.get(), _store(run), plan.topic_ids, utc_now()
             ),
         )  # fmt: skip
-        plan = journal.plan(run_id)
         ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()
 
 

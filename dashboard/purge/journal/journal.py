@@ -333,6 +333,7 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
                     (format_time(now), until, run_id),
                 )
                 db.execute("UPDATE run_topics SET open=0 WHERE run_id=?", (run_id,))
+                db.execute("DELETE FROM run_claims WHERE run_id=?", (run_id,))
             append(db, run_id, "run", {"state": state, "error": error}, now)
 
     def record(

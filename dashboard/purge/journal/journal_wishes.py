@@ -23,7 +23,9 @@ from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES, Entry, Options
 
 SILENT = "WORKER_SILENT"
 _LOGS_AT_MOST = 200  # sweeps' logs that one journal hears of; of an older one all is told again
-_WORKER = """SELECT state, wish, heartbeat_at, options, cluster_id,
+# A run that was claimed is silent since its last sign of life before that, or since it was resumed.
+_WORKER = """SELECT state, wish, heartbeat_at, options, cluster_id, coalesce(
+  (SELECT since FROM run_claims WHERE run_claims.run_id = runs.run_id), heartbeat_at) AS alive_at,
   (SELECT policy FROM run_policies WHERE run_policies.run_id = runs.run_id) AS policy
   FROM runs WHERE run_id=?"""
 
@@ -40,6 +42,8 @@ class JournalWishes(JournalReads):
         with self.file.write(by_anybody=wish in ("pause", "cancel")) as db:
             _refuse_final(self.head(run_id), wish)
             db.execute("UPDATE runs SET wish=?, error=NULL WHERE run_id=?", (wish, run_id))
+            if wish is None:  # whoever resumes it knows how long nobody carried it on
+                db.execute("REPLACE INTO run_claims VALUES (?,?)", (run_id, format_time(now)))
             append(db, run_id, "wish", {"wish": wish or "resume", "who": who}, now)
 
     def set_read_only(self, value: bool, who: str, now: datetime) -> None:
@@ -97,26 +101,38 @@ class JournalWishes(JournalReads):
             append(db, None, "declared", body, now)
 
     def beat(self, run_id: str, now: datetime) -> None:
-        """The worker is alive. A run that was silent for too long waits: see `silent`."""
+        """The worker is alive. A run that was silent for too long waits: see `silent`.
+
+        Of a run that was claimed that counts once it is `carried`: most that cannot, beat first.
+        """
         with self.file.write() as db:
             _pause_if_silent(db, run_id, now)
             db.execute("UPDATE runs SET heartbeat_at=? WHERE run_id=?", (format_time(now), run_id))
 
-    def unheard(self, run_id: str, since: datetime, now: datetime) -> None:
-        """No worker could start since then: that one was claimed is no sign of life."""
+    def carried(self, run_id: str, now: datetime) -> None:
+        """A worker carries the run out: from now on it is alive as long as it beats. Cheap to ask
+        often.
+        """
+        if not self.file.rows("SELECT 1 FROM run_claims WHERE run_id=?", run_id):
+            return
         with self.file.write() as db:
-            _pause_if_silent(db, run_id, now, since)
+            _pause_if_silent(db, run_id, now)
+            db.execute("DELETE FROM run_claims WHERE run_id=?", (run_id,))
 
     def claim(self, run: RunRow, now: datetime) -> bool:
         """Beat in place of a silent worker; False if another caller did so first.
 
         Whoever gets it starts the one new worker: the next may come only when that is silent too.
+        That is no sign of life: it may be killed as it starts, or lack what it needs, each time.
         """
         before = format_time(run.heartbeat_at) if run.heartbeat_at else None
         with self.file.write() as db:
             found = db.execute(_WORKER, (run.run_id,)).fetchone()
             if found is None or found["heartbeat_at"] != before:
                 return False
+            if run.open:
+                since = before or format_time(run.queued_at)
+                db.execute("INSERT OR IGNORE INTO run_claims VALUES (?,?)", (run.run_id, since))
             _pause_if_silent(db, run.run_id, now)
             db.execute(
                 "UPDATE runs SET heartbeat_at=? WHERE run_id=?", (format_time(now), run.run_id)
@@ -157,16 +173,12 @@ def _refuse_final(run: RunRow, wish: str | None) -> None:
         )
 
 
-def _pause_if_silent(
-    db: sqlite3.Connection, run_id: str, now: datetime, since: datetime | None = None
-) -> None:
-    """Here, since the next heartbeat wipes out how long there was none. `since`: whoever gave one
-    later could not start.
-    """
+def _pause_if_silent(db: sqlite3.Connection, run_id: str, now: datetime) -> None:
+    """Here, since the next heartbeat wipes out how long there was none."""
     run = db.execute(_WORKER, (run_id,)).fetchone()
     if run is None or run["state"] not in OPEN_RUN_STATES:
         return
-    last = format_time(since) if since else run["heartbeat_at"]
+    last = run["alive_at"]
     most = timedelta(milliseconds=Options(**json.loads(run["options"])).most_silence_ms)
     if last is None or abs(now - parse_time(last)) <= most:
         return
@@ -179,7 +191,8 @@ def _pause_if_silent(
     pause(db, run_id, {
         "code": SILENT,
         "message": f"no worker of run {run_id} gave a sign of life from {last} to "
-        f"{format_time(now)}: the machine was down, or the journal is a restored one",
+        f"{format_time(now)}: the machine was down, none could start, or the journal is a "
+        "restored one",
         "next": "See what was sent, then go on with: lowwater run "
         f"{run_id} --resume, or leave the rest with --cancel.",
     }, now)  # fmt: skip

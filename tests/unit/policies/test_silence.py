@@ -11,18 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.core.errors import RefusedError
+from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.policies.checking import check
 from dashboard.policies.service import alerts
 from dashboard.policies.service.purging import Site
+from dashboard.policies.service.service import Service
 from dashboard.policies.service.switching import standing, switch_off
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_gate import refuse_off
 from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.settings.current import CurrentSettings
 from dashboard.settings.settings import PurgeSettings
-from tests.unit.policies.service_room import ServiceRoom
+from tests.unit.policies.service_room import ServiceRoom, Streams
 
 TOPIC = "billing-sum-repartition"
 
@@ -290,6 +292,28 @@ def test_a_run_of_it_that_a_worker_takes_over_is_held_too(
         assert run.error["code"] == "SERVICE_SILENT"
         assert room.live.sent == []
         assert stands(room) == "held"
+
+
+def test_a_run_that_no_service_could_take_over_for_so_long_is_held_too(room: ServiceRoom) -> None:
+    """It is alive and leads; but whoever is to carry out the run reaches no broker."""
+    room.service(start=lambda _: None).turn()
+
+    def away() -> Streams:
+        raise ClusterError("no broker answers", "Check the address.", code="BROKER_UNREACHABLE")
+
+    site = Site(
+        CurrentSettings(room.settings), room.store, room.journal, room.clock, room.clock.sleep
+    )
+    service = Service(site, away, emit=room.events.append)
+    for _ in range(50):
+        service.turn()
+        room.clock.sleep(16)
+    service.close()
+    (run,) = room.runs()
+    assert run.open
+    assert stands(room) == "held"
+    assert taken_over(room).state == "refused"
+    assert room.live.sent == []
 
 
 def test_a_thread_that_goes_on_after_the_machine_stood_still_sends_nothing(

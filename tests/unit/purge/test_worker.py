@@ -16,10 +16,12 @@ from dashboard.core.errors import ClusterError, SettingsError
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.jobs import queue, worker
 from dashboard.purge.journal.journal import open_default
+from dashboard.purge.journal.journal_pack import pack
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.journal.journal_wishes import pause
 from dashboard.settings import read_only
 from dashboard.settings.settings import PurgeSettings, Settings, load
+from dashboard.store.snapshots import Store
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom, Streams
 from tests.unit.purge.facts_of import NOW
@@ -97,18 +99,23 @@ def away(*_: object) -> object:
     raise ClusterError("no broker answers", "Check the address.", code="BROKER_UNREACHABLE")
 
 
-def unsettled(_: RunRow) -> Settings:
+def unsettled(*_: RunRow) -> Settings:
     raise SettingsError("/etc/lowwater.toml is not there", "Mount it.", code="SETTINGS_NOT_FOUND")
 
 
 def started(room: ServiceRoom, *words: str) -> str:
-    """A worker that cannot start; the run's state then."""
+    """A worker that cannot start, as whoever looks starts one; the run's state then."""
     run_id = room.runs()[0].run_id
+    if "--again" in words:
+        assert room.journal.claim(room.journal.head(run_id), room.clock())
     assert worker.main(["--run", run_id, "--state-dir", str(room.folder), *words]) != 0
     return room.journal.head(run_id).state
 
 
-@pytest.mark.parametrize(("seam", "lack"), [("_connect", away), ("_settings", unsettled)])
+LACKS = [("_connect", away), ("_settings", unsettled), ("_own_settings", unsettled)]
+
+
+@pytest.mark.parametrize(("seam", "lack"), LACKS)
 def test_who_takes_a_run_up_and_lacks_what_it_needs_leaves_it_to_the_next(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch, seam: str, lack: Callable[..., object]
 ) -> None:
@@ -165,15 +172,21 @@ def test_what_says_why_a_run_is_paused_stays(
     assert room.journal.head(run_id).error == why
 
 
+def of_a_person(room: ServiceRoom) -> None:
+    """Make the policy's run one that a person confirmed."""
+    with room.journal.file.write() as db:
+        db.execute("DELETE FROM run_policies")
+
+
+@pytest.mark.parametrize(("seam", "lack"), LACKS)
 def test_workers_that_cannot_start_are_no_sign_of_life(
-    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch, seam: str, lack: Callable[..., object]
 ) -> None:
     """Whoever looks starts one each minute; what was confirmed is long past when Kafka is back."""
     run_id = room.runs()[0].run_id
-    with room.journal.file.write() as db:
-        db.execute("DELETE FROM run_policies")  # a person's run
+    of_a_person(room)
     with monkeypatch.context() as fault:
-        fault.setattr(worker, "_connect", away)
+        fault.setattr(worker, seam, lack)
         for _ in range(10):
             assert started(room, "--again") == "queued"
             room.clock.sleep(60)
@@ -191,6 +204,106 @@ def test_a_cancelled_run_is_not_left_to_another(
     room.journal.set_wish(run_id, "cancel", "ann", room.clock())
     monkeypatch.setattr(worker, "_connect", away)
     assert started(room, "--again") == "cancelled"
+
+
+@pytest.mark.parametrize("why", ["cancelled", "expired"])
+def test_while_the_settings_of_who_starts_workers_are_wrong_a_run_ends_all_the_same(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    run = room.runs()[0]
+    file = room.folder / "lowwater.toml"
+    file.write_text("[purge]\nwatch_for = 1h\n")  # no quotes
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(file))
+    monkeypatch.setattr(worker, "_own_settings", load)
+    if why == "cancelled":
+        room.journal.set_wish(run.run_id, "cancel", "ann", room.clock())
+    else:
+        room.clock.sleep(run.options.unsent_for_ms / 1000)
+    assert started(room, "--again") == ("cancelled" if why == "cancelled" else "refused")
+    error = room.journal.head(run.run_id).error
+    assert error is not None and "lowwater.toml cannot be read" in error["message"]
+    assert room.journal.busy_topics(run.cluster_id) == {}
+
+
+def test_a_run_of_which_the_plan_cannot_be_read_says_so_and_ends_when_it_is_cancelled(
+    room: ServiceRoom,
+) -> None:
+    """As after the return to an earlier version, which does not know all that a plan says."""
+    run_id = room.runs()[0].run_id
+    with room.journal.file.write() as db:
+        db.execute("UPDATE runs SET plan=?", (pack('{"from_the_future": 1}'),))
+    assert started(room, "--again") == "queued"
+    error = room.journal.head(run_id).error
+    assert error is not None and error["code"] == "JOURNAL_BROKEN"
+    room.journal.set_wish(run_id, "cancel", "ann", room.clock())
+    assert started(room, "--again") == "cancelled"
+
+
+def test_what_nobody_foresaw_is_said_too(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where no package reads the data folder's URL."""
+    monkeypatch.setattr(worker, "_connect", lambda *_: Store("nowhere://bucket"))
+    with pytest.raises(ValueError, match="nowhere"):
+        started(room, "--again")
+    error = room.journal.head(room.runs()[0].run_id).error
+    assert error is not None
+    assert "waits for another one: unexpected ValueError: Protocol not known" in error["message"]
+
+
+def resumed(room: ServiceRoom) -> str:
+    """A person's run that was paused, lost its worker, and was resumed: its id."""
+    run_id = room.runs()[0].run_id
+    of_a_person(room)
+    room.journal.set_wish(run_id, "pause", "ann", room.clock())
+    room.journal.set_run(run_id, "paused", room.clock())
+    room.journal.set_wish(run_id, None, "ann", room.clock())
+    return run_id
+
+
+def test_a_resumed_run_that_no_worker_can_start_says_why_and_goes_on_with_the_next(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = resumed(room)
+    with monkeypatch.context() as fault:
+        fault.setattr(worker, "_connect", away)
+        assert started(room, "--again") == "paused"
+    error = room.journal.head(run_id).error
+    assert error is not None and error["code"] == "BROKER_UNREACHABLE"
+    assert error["message"].startswith("no worker could start, so it waits for another one: ")
+    assert work(room) == "done"
+    assert room.journal.head(run_id).error is None
+
+
+def test_what_no_worker_could_start_for_is_not_said_of_a_run_that_went_on(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it was sent before the pause: no round asks whether more may be."""
+    run_id = resumed(room)
+    rows = [replace(row, state="sent", attempts=1) for row in room.journal.partitions(run_id)]
+    room.journal.intend(run_id, rows, room.clock)
+    with monkeypatch.context() as fault:
+        fault.setattr(worker, "_connect", away)
+        assert started(room, "--again") == "paused"
+    for part in room.live.parts.values():
+        part.starts.update({1: 10, 2: 10, 3: 0})
+    assert work(room) == "partial", "a follower stands still"
+    assert room.journal.head(run_id).error is None
+
+
+def test_a_resumed_run_that_none_could_start_for_long_waits_for_a_person_again(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = resumed(room)
+    with monkeypatch.context() as fault:
+        fault.setattr(worker, "_connect", away)
+        for _ in range(12):
+            started(room, "--again")
+            room.clock.sleep(60)
+    run = room.journal.head(run_id)
+    assert (run.wish, run.error and run.error["code"]) == ("pause", "WORKER_SILENT")
+    room.journal.set_wish(run_id, None, "ann", room.clock())
+    assert work(room) == "done", "whoever resumes it knows of the silence"
 
 
 @pytest.fixture
