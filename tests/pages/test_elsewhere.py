@@ -108,7 +108,7 @@ def test_a_run_of_another_cluster_is_acted_on_there_alone(
     app = open_page("purge", None, cluster="staging", run=run_id)
     its = f"purge?cluster=prod-eu&amp;run={run_id}"
     assert f'run is of another cluster: <b><a href="{its}" target="_self">prod-eu</a>' in said(app)
-    assert "It is paused, resumed, cancelled or planned again there, or from the command line: " in said(app)
+    assert "resumed, cancelled or planned again there, or from the command line: " in said(app)
     assert labels(app) <= ASIDE
     assert asked == [], "its leaders are brokers of its own cluster, not those of this id here"
 
