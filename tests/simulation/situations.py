@@ -220,7 +220,7 @@ class Situation:
         """The one that something happens to: of those that read everything, or one that is new. Who
         was met before and is listed no more is missed anyway.
         """
-        return "new" if self.kind == "moved between looks" else "a"
+        return "new" if self.kind in ("moved between looks", "load failed") else "a"
 
     def _restart(self, key: TopicPartition) -> None:
         """It ends below the offsets that groups committed, until they have read it anew; or it has
