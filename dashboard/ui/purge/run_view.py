@@ -16,6 +16,7 @@ from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
 from dashboard.purge.journal.journal_tables import watching
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.receipt.after_text import (
+    arrived_said,
     behind_said,
     followers_said,
     reverted_said,
@@ -69,7 +70,7 @@ def head_html(run: RunRow, now: datetime) -> str:
 def counts_html(view: RunView) -> str:
     """Partitions by state, the open and troubled ones first."""
     cells = "".join(
-        f"<div><b>{formats.number(view.counts[state])}</b>"
+        f"<div><b>{formats.plural(view.counts[state], 'partition')}</b>"
         f"<small>{markup.hover(*PARTITION_WORDS[state])}</small></div>"
         for state in _ORDER
         if state in view.counts
@@ -236,8 +237,8 @@ def too_old(view: RunView) -> bool:
 
 
 def behind_html(view: RunView, now: datetime) -> str:
-    """Who is behind and how fast it closes; until when that is watched."""
-    said = behind_said(view.partitions)
+    """Who followed, who is behind and how fast it closes; until when that is watched."""
+    said = arrived_said(view.partitions) + behind_said(view.partitions)
     messages = {row.message for row in view.partitions if row.state == "leader_done"}
     said += sorted(f"{first_letter_up(message)}." for message in messages if message)
     if not said:
@@ -278,4 +279,7 @@ def _watching(until: datetime, now: datetime) -> str:
     if now >= until:
         return f"Watching ended {markup.ago(until, now)}; what is behind then is not followed."
     left = markup.hover(f"{formats.duration(until - now)} more", markup.exact(until))
-    return f"Watched for {left}: a partition becomes done when its replicas have arrived."
+    return (
+        f"Watched for {left}: a partition becomes done when its replicas have arrived; one that is "
+        "elected leader before that brings the records back."
+    )
