@@ -56,6 +56,27 @@ def test_a_run_whose_followers_followed_says_so_by_its_states_and_in_the_table(
     assert app.dataframe[0].value["Followers behind"].tolist() == ["none"]
 
 
+def test_a_run_says_why_partitions_wait_or_are_left_in_words(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    (row,) = journal.partitions(run_id)
+    why = "coordinator broker 3 does not <answer>"
+    waits = replace(row, error="groups-incomplete", message=why)
+    journal.note(run_id, [waits])
+    told = f"groups-incomplete</b>, {why.replace('<answer>', '&lt;answer&gt;')}"
+    assert f"○ pending, 1 partition: <b>{told}" in said(open_page("purge", run=run_id))
+
+    journal.record(run_id, "gave-up", [replace(waits, state="not_done")], utc_now())
+    journal.set_run(run_id, "cancelled", utc_now())
+    assert f"✖ not done, 1 partition: <b>{told}" in said(open_page("purge", run=run_id))
+
+    refused = {"code": "REFUSED", "message": f"nothing was sent: orders-0 {why}", "next": "Read."}
+    journal.set_run(run_id, "refused", utc_now(), error=refused)
+    text = said(open_page("purge", run=run_id))
+    assert text.count("does not &lt;answer&gt;") == 1, "the run's own error says it"
+
+
 def test_an_open_run_shows_what_its_leaders_count_of_waiting_requests(
     open_page: Open,
     requests: Requests,

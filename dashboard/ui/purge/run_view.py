@@ -45,12 +45,19 @@ def show(view: RunView, *, acts: bool) -> None:
         st.html(error_html(view.run.error))
     if view.run.outcome == "failed" or (view.run.state == "refused" and too_old(view)):
         failed(view, acts=acts)
-    elif view.run.receipt:
-        over = view.run.watched_until is not None and now >= view.run.watched_until
-        st.html(receipt_html(view.run.receipt, over=over))
-    elif not view.run.open and view.run.state in ("done", "partial"):
-        st.caption(no_receipt(view.run, now))
+    else:
+        markup.draw(reasons_html(view))
+        show_receipt(view.run, now)
     table(view)
+
+
+def show_receipt(run: RunRow, now: datetime) -> None:
+    """The receipt, or why a closed run has none; nothing while it is too early for one."""
+    if run.receipt:
+        over = run.watched_until is not None and now >= run.watched_until
+        st.html(receipt_html(run.receipt, over=over))
+    elif not run.open and run.state in ("done", "partial"):
+        st.caption(no_receipt(run, now))
 
 
 def head_html(run: RunRow, now: datetime) -> str:
@@ -172,6 +179,7 @@ def _offset(offset: int | None) -> str:
 # After a run, on the page: records that came back, who is behind, until when it is watched.
 
 _MOST_LINES = 6
+_UNDONE = ("pending", "sent", "unknown", "not_done")
 _TOO_OLD = "UNSUPPORTED_VERSION"
 
 
@@ -229,6 +237,26 @@ def failed_html(view: RunView) -> str:
         '<div class="lw lw-state warn" role="alert"><h2>✖ Nothing was purged</h2>'
         f"{lines}<p><b>Next:</b> {step}</p></div>"
     )
+
+
+def reasons_html(view: RunView) -> str:
+    """Why partitions wait or were not done, as far as the run's own error does not say it."""
+    told = (view.run.error or {}).get("message", "")
+    found = Counter(
+        (row.state, row.error or "unknown", row.message)
+        for row in view.partitions
+        if row.state in _UNDONE and row.message and row.message not in told
+    )
+    if not found:
+        return ""
+    lines = "".join(
+        f"<p>{PARTITION_WORDS[state][0]}, {formats.plural(count, 'partition')}: "
+        f"<b>{text(error)}</b>, {text(why)}</p>"
+        for (state, error, why), count in found.most_common(_MOST_LINES)
+    )
+    if (rest := len(found) - _MOST_LINES) > 0:
+        lines += f"<p>and {formats.plural(rest, 'reason')} more: <code>lowwater run</code></p>"
+    return f'<div class="lw lw-state warn" role="status">{lines}</div>'
 
 
 def too_old(view: RunView) -> bool:
