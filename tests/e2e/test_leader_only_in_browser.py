@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.brokers,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(600, func_only=True),  # the first one compiles the preview broker
 ]
 
 
