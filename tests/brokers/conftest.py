@@ -20,12 +20,18 @@ from tests.brokers.purge_bench import Bench
 from tests.support import class_data, forked_workers
 from tests.support.three_brokers import exporter_addresses, three_brokers
 
+# Whoever is first fetches and compiles the preview broker, four minutes on two busy cores. That has
+# deadlines of its own, and is not the test's time.
+FIRST_USE_TAKES_TIME = pytest.mark.timeout(300, func_only=True)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = str(Path(__file__).parent)
     for item in items:
         if str(item.path).startswith(f"{here}/"):
             item.add_marker(pytest.mark.brokers)
+            if "preview_cluster" in getattr(item, "fixturenames", ()):
+                item.add_marker(FIRST_USE_TAKES_TIME)
 
 
 @pytest.fixture(scope="package", autouse=True)

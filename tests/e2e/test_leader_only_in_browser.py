@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.brokers,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(600, func_only=True),  # the first one compiles the preview broker
 ]
 
 
@@ -61,6 +61,7 @@ def test_leader_only_is_chosen_confirmed_and_sent_as_v3(
             confirm(page)
             expect(page.get_by_text("✔ done · run")).to_be_visible()
             expect(page.get_by_text("leader-only · plan")).to_be_visible()
+            expect(page.get_by_text("Followers have followed: every replica of 2")).to_be_visible()
             keep_screenshot(page, "leader-only-done")
 
         journal = Journal(tmp_path / "state" / "journal.sqlite")

@@ -40,7 +40,41 @@ def test_a_wait_all_run_that_timed_out_names_who_is_behind_and_until_when_it_wat
         "about 4 s to go."
     ) in text
     assert "Watched for" in text
+    assert "one that is elected leader before that brings the records back" in text
     assert app.dataframe[0].value["Followers behind"][0].startswith("broker 2: 1\u202f200 records")
+
+
+def test_a_run_whose_followers_followed_says_so_by_its_states_and_in_the_table(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    close(journal, run_id, state="done", followers=(Follower(2, 600, True, True),))
+    app = open_page("purge", run=run_id)
+
+    assert "Followers have followed: every replica of 1 partition starts at the target" in said(app)
+    assert "<b>1 partition</b>" in said(app)
+    assert app.dataframe[0].value["Followers behind"].tolist() == ["none"]
+
+
+def test_a_run_says_why_partitions_wait_or_are_left_in_words(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    (row,) = journal.partitions(run_id)
+    why = "coordinator broker 3 does not <answer>"
+    waits = replace(row, error="groups-incomplete", message=why)
+    journal.note(run_id, [waits])
+    told = f"groups-incomplete</b>, {why.replace('<answer>', '&lt;answer&gt;')}"
+    assert f"○ pending, 1 partition: <b>{told}" in said(open_page("purge", run=run_id))
+
+    journal.record(run_id, "gave-up", [replace(waits, state="not_done")], utc_now())
+    journal.set_run(run_id, "cancelled", utc_now())
+    assert f"✖ not done, 1 partition: <b>{told}" in said(open_page("purge", run=run_id))
+
+    refused = {"code": "REFUSED", "message": f"nothing was sent: orders-0 {why}", "next": "Read."}
+    journal.set_run(run_id, "refused", utc_now(), error=refused)
+    text = said(open_page("purge", run=run_id))
+    assert text.count("does not &lt;answer&gt;") == 1, "the run's own error says it"
 
 
 def test_an_open_run_shows_what_its_leaders_count_of_waiting_requests(

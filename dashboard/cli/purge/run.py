@@ -18,7 +18,12 @@ from dashboard.core.errors import JournalError, LowwaterError, UsageError
 from dashboard.core.visible import in_lines
 from dashboard.core.words import plural
 from dashboard.purge.forecast import wait_outcomes
-from dashboard.purge.receipt.after_text import behind_said, reverted_said, reverted_topics
+from dashboard.purge.receipt.after_text import (
+    arrived_said,
+    behind_said,
+    reverted_said,
+    reverted_topics,
+)
 from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -221,21 +226,23 @@ def line(view: RunView) -> str:
 
 
 def after(view: RunView) -> list[str]:
-    """What came back, who is behind and how fast it closes, until when that is watched."""
+    """What came back, who followed, who is behind and how fast it closes, until when that is
+    watched.
+    """
     partitions = view.partitions
     back = reverted_said(partitions)
     lines = [f"ALERT, reverted: {said}" for said in back]
     if back:
         topics = " ".join(f"--topic {shlex.quote(topic)}" for topic in reverted_topics(partitions))
         lines.append(f"next: lowwater plan {topics} --to committed --out again.json")
-    lines += behind_said(partitions)
+    lines += arrived_said(partitions) + behind_said(partitions)
     until = view.run.watched_until
     if "leader_done" in view.counts and until:
         lines.append(
             f"watching ended at {format_time(until)}; what is behind then is not followed"
             if until <= utc_now()
             else f"watched until {format_time(until)}; each becomes done when its replicas have "
-            "arrived"
+            "arrived; one that is elected leader before that brings the records back"
         )
     return lines
 

@@ -9,7 +9,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from dashboard.core.words import behind, brokers, closing, duration, plural
+from dashboard.purge.execute.states import all_arrived
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+
+
+def arrived_said(partitions: Iterable[PartitionRow]) -> list[str]:
+    """That followers have followed, in one sentence; none while that is true of no partition.
+
+    A partition counts whose replicas, more than one, were all read at its target or past it.
+    """
+    count = sum(all_arrived(row) and bool(row.followers) and not row.error for row in partitions)
+    if not count:
+        return []
+    return [
+        f"Followers have followed: every replica of {plural(count, 'partition')} starts at the "
+        "target or past it."
+    ]
 
 
 def behind_said(partitions: Iterable[PartitionRow]) -> list[str]:
@@ -31,7 +46,11 @@ def behind_said(partitions: Iterable[PartitionRow]) -> list[str]:
 
 
 def followers_said(row: PartitionRow) -> str:
-    """The followers of one partition that have not arrived, in a table's cell."""
+    """The followers of one partition that have not arrived, in a table's cell: `none` once they
+    all have, and nothing where there are none, or none was read.
+    """
+    if all_arrived(row) and row.followers:
+        return "none"
     parts = [f"broker {f.broker_id}: {_short_lag(f)}" for f in row.followers if f.behind]
     return "; ".join(
         parts + [f"broker {f.broker_id} is down" for f in row.followers if not f.alive]

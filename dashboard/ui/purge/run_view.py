@@ -16,6 +16,7 @@ from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
 from dashboard.purge.journal.journal_tables import watching
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.receipt.after_text import (
+    arrived_said,
     behind_said,
     followers_said,
     reverted_said,
@@ -44,12 +45,19 @@ def show(view: RunView, *, acts: bool) -> None:
         st.html(error_html(view.run.error))
     if view.run.outcome == "failed" or (view.run.state == "refused" and too_old(view)):
         failed(view, acts=acts)
-    elif view.run.receipt:
-        over = view.run.watched_until is not None and now >= view.run.watched_until
-        st.html(receipt_html(view.run.receipt, over=over))
-    elif not view.run.open and view.run.state in ("done", "partial"):
-        st.caption(no_receipt(view.run, now))
+    else:
+        markup.draw(reasons_html(view))
+        show_receipt(view.run, now)
     table(view)
+
+
+def show_receipt(run: RunRow, now: datetime) -> None:
+    """The receipt, or why a closed run has none; nothing while it is too early for one."""
+    if run.receipt:
+        over = run.watched_until is not None and now >= run.watched_until
+        st.html(receipt_html(run.receipt, over=over))
+    elif not run.open and run.state in ("done", "partial"):
+        st.caption(no_receipt(run, now))
 
 
 def head_html(run: RunRow, now: datetime) -> str:
@@ -69,7 +77,7 @@ def head_html(run: RunRow, now: datetime) -> str:
 def counts_html(view: RunView) -> str:
     """Partitions by state, the open and troubled ones first."""
     cells = "".join(
-        f"<div><b>{formats.number(view.counts[state])}</b>"
+        f"<div><b>{formats.plural(view.counts[state], 'partition')}</b>"
         f"<small>{markup.hover(*PARTITION_WORDS[state])}</small></div>"
         for state in _ORDER
         if state in view.counts
@@ -171,6 +179,7 @@ def _offset(offset: int | None) -> str:
 # After a run, on the page: records that came back, who is behind, until when it is watched.
 
 _MOST_LINES = 6
+_UNDONE = ("pending", "sent", "unknown", "not_done")
 _TOO_OLD = "UNSUPPORTED_VERSION"
 
 
@@ -230,14 +239,34 @@ def failed_html(view: RunView) -> str:
     )
 
 
+def reasons_html(view: RunView) -> str:
+    """Why partitions wait or were not done, as far as the run's own error does not say it."""
+    told = (view.run.error or {}).get("message", "")
+    found = Counter(
+        (row.state, row.error or "unknown", row.message)
+        for row in view.partitions
+        if row.state in _UNDONE and row.message and row.message not in told
+    )
+    if not found:
+        return ""
+    lines = "".join(
+        f"<p>{PARTITION_WORDS[state][0]}, {formats.plural(count, 'partition')}: "
+        f"<b>{text(error)}</b>, {text(why)}</p>"
+        for (state, error, why), count in found.most_common(_MOST_LINES)
+    )
+    if (rest := len(found) - _MOST_LINES) > 0:
+        lines += f"<p>and {formats.plural(rest, 'reason')} more: <code>lowwater run</code></p>"
+    return f'<div class="lw lw-state warn" role="status">{lines}</div>'
+
+
 def too_old(view: RunView) -> bool:
     """Whether leaders were met that do not speak the request of the chosen mode."""
     return any(row.error == _TOO_OLD for row in view.partitions)
 
 
 def behind_html(view: RunView, now: datetime) -> str:
-    """Who is behind and how fast it closes; until when that is watched."""
-    said = behind_said(view.partitions)
+    """Who followed, who is behind and how fast it closes; until when that is watched."""
+    said = arrived_said(view.partitions) + behind_said(view.partitions)
     messages = {row.message for row in view.partitions if row.state == "leader_done"}
     said += sorted(f"{first_letter_up(message)}." for message in messages if message)
     if not said:
@@ -278,4 +307,7 @@ def _watching(until: datetime, now: datetime) -> str:
     if now >= until:
         return f"Watching ended {markup.ago(until, now)}; what is behind then is not followed."
     left = markup.hover(f"{formats.duration(until - now)} more", markup.exact(until))
-    return f"Watched for {left}: a partition becomes done when its replicas have arrived."
+    return (
+        f"Watched for {left}: a partition becomes done when its replicas have arrived; one that is "
+        "elected leader before that brings the records back."
+    )

@@ -42,6 +42,14 @@ def test_a_run_that_timed_out_names_who_is_behind_and_until_when_it_watches(
     assert "ALERT" not in told
 
 
+def test_a_run_whose_followers_followed_says_so() -> None:
+    there = Follower(2, 60, alive=True, arrived=True)
+    told = run_text.describe(view(partition("done", followers=(there,))))
+
+    assert "Followers have followed: every replica of 1 partition starts at the target" in told
+    assert "watched until" not in told
+
+
 @pytest.mark.parametrize(("none_done", "said"), [(True, "failed"), (False, "partial")])
 def test_a_run_of_which_nothing_was_done_has_failed(none_done: bool, said: str) -> None:
     found = view(partition("not_done"), none_done=none_done)

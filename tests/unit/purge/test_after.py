@@ -15,7 +15,12 @@ from dashboard.purge.execute.readback import read_back
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
 from dashboard.purge.journal.journal_tables import body_of, partition_row
-from dashboard.purge.receipt.after_text import behind_said, followers_said, reverted_said
+from dashboard.purge.receipt.after_text import (
+    arrived_said,
+    behind_said,
+    followers_said,
+    reverted_said,
+)
 from dashboard.purge.receipt.alerts import reverted
 from dashboard.purge.receipt.replica_watch import Closing
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
@@ -110,6 +115,24 @@ def test_who_is_behind_is_said_by_broker_with_rate_and_time_to_go() -> None:
     assert followers_said(rows[0]) == (
         "broker 2: 1\u202f200 records, 4 s to go; broker 3: 40 records"
     )
+
+
+def test_that_followers_followed_is_said_of_partitions_whose_replicas_all_were_read_there() -> None:
+    there, down = Follower(2, 60, True, True), Follower(3, None, False, False, "not read")
+    followed = [row(there, state="done"), row(there, state="done", number=1)]
+    others = [
+        row(there, down, state="done"),
+        row(state="done"),  # of one replica
+        replace(row(there, state="done"), error="UNKNOWN_TOPIC_ID"),  # gone since it was read
+        row(there),
+    ]
+
+    assert arrived_said(followed + others) == [
+        "Followers have followed: every replica of 2 partitions starts at the target or past it."
+    ]
+    assert arrived_said(others) == []
+    assert followers_said(followed[0]) == "none"
+    assert [followers_said(each) for each in others[:2]] == ["broker 3 is down", ""]
 
 
 def test_a_dead_or_unread_replica_is_told_apart() -> None:
