@@ -91,14 +91,15 @@ def _counts(snapshot: Manifest) -> bool:
 
 
 def _picked(ids: list[str], at: Mapping[str, datetime]) -> tuple[str, ...]:
-    """The newest of them, and as few of the others as are close to one another (`MOST_BETWEEN`); a
-    day of watch keeps some eighty.
+    """The newest of them, and as few of the others as are close to one another (`MOST_BETWEEN`), in
+    their order; a day of watch keeps some eighty.
     """
     chosen = ids[:1]
     for name, after in pairwise(ids):
-        if at[after] - at[chosen[-1]] > MOST_BETWEEN and name != chosen[-1]:
+        if at[after] - at[chosen[-1]] > MOST_BETWEEN:
             chosen.append(name)
-    return (*chosen, *(name for name in ids[-_NEWEST:] if name not in chosen))
+    wanted = {*chosen, *ids[-_NEWEST:]}
+    return tuple(name for name in ids if name in wanted)
 
 
 def _day(
