@@ -313,8 +313,13 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
         error: Mapping[str, str] | None = None,
         watched_until: datetime | None = None,
     ) -> None:
-        """Enter a state; a closed one frees the run's topics."""
+        """Enter a state; a closed one frees the run's topics. A run that is closed stays so:
+        whoever found it open may be late.
+        """
         with self.file.write() as db:
+            closed = db.execute("SELECT closed_at FROM runs WHERE run_id=?", (run_id,)).fetchone()
+            if state in OPEN_RUN_STATES and closed["closed_at"] is not None:
+                return
             db.execute("UPDATE runs SET state=? WHERE run_id=?", (state, run_id))
             # A run that goes on has none; `done` one may become whose follower was away.
             if error is not None or state in ("running", "done"):

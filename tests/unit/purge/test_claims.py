@@ -153,3 +153,15 @@ def test_a_lock_that_cannot_be_written_is_said_by_the_run(room: Room, tmp_path: 
     run = room.journal.head(run_id)
     assert run.state == "queued"
     assert run.error is not None and f"{run_id}.lock cannot be written" in run.error["message"]
+
+
+def test_a_run_that_another_worker_closed_meanwhile_stays_closed(room: Room) -> None:
+    """Who could not start found it open, and says so late."""
+    run_id = room.queue(room.plan())
+    room.journal.set_run(run_id, "done", room.clock())
+    before = room.journal.newest_entry()
+    error = {"code": "JOURNAL_FAILED", "message": "no lock", "next": "Free disk space."}
+    room.journal.set_run(run_id, "queued", room.clock(), error=error)
+    head = room.journal.head(run_id)
+    assert (head.state, head.open, head.error) == ("done", False, None)
+    assert room.journal.newest_entry() == before
