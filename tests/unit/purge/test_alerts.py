@@ -13,7 +13,7 @@ from dashboard.core.errors import RefusedError, UsageError
 from dashboard.purge.receipt.alerts import dismiss, reverted
 from dashboard.purge.upkeep.journal_archive import archive
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
-from tests.unit.purge.room import Room
+from tests.unit.purge.room import WATCHED, Room
 
 
 def came_back(folder: Path) -> Room:
@@ -109,7 +109,7 @@ def test_a_run_that_found_the_leader_there_before_ends_no_alert_and_is_watched_i
     began = at_leader.clock.now = NOW
     after = at_leader.watch(second)
     assert [row.state for row in after.partitions] == ["reverted"]
-    assert (after.run.state, after.run.watched_until) == ("partial", began + timedelta(hours=1))
+    assert (after.run.state, after.run.watched_until) == ("partial", began + WATCHED)
     assert {found.run_id for found in reverted(at_leader.journal, "cluster-1")} == {
         first.run.run_id, second.run.run_id,
     }  # fmt: skip
@@ -154,7 +154,7 @@ def test_a_run_that_was_there_already_is_followed_until_its_followers_are(
     at_leader.live.parts[KEY].starts[1] = 60  # by retention, or by somebody else
     view = at_leader.carry_out(at_leader.plan("offset:60"), mode=MODE)
     assert (view.partitions[0].was_sent, view.counts) == (False, {"leader_done": 1})
-    assert view.run.watched_until == NOW + timedelta(hours=1)
+    assert view.run.watched_until == NOW + WATCHED
 
     def sleep(seconds: float) -> None:
         at_leader.clock.now += timedelta(seconds=seconds)

@@ -16,7 +16,7 @@ from dashboard.purge.receipt.receipt_bytes import leaving
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakePartition
-from tests.unit.purge.room import Room
+from tests.unit.purge.room import WATCHED, Room
 
 KEY = TopicPartition(TOPIC, 0)
 FREED = 180_000  # 60 records of 1000 bytes on three replicas
@@ -49,7 +49,9 @@ def made_anew(room: Room, size: int = 500) -> None:
 
 
 def followed(room: Room, watch: ReplicaWatch) -> Receipt:
-    for _ in range(300):
+    """To the end of the watch, or nearly: longer than a receipt needs to be final (7 minutes)."""
+    end = watch.run.queued_at + WATCHED - timedelta(minutes=1)
+    while room.clock.now < end:
         if watch.step() is None:
             break
         room.clock.sleep(5)

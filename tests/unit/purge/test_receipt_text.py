@@ -34,7 +34,8 @@ class Watched:
         self.room, self.case = room, case
 
     def purged(self, **change: object) -> RunView:
-        view = self.room.carry_out(**change)  # type: ignore[arg-type]
+        hour = {"watch_for_ms": 3_600_000}  # as long as the runs were watched whose texts are kept
+        view = self.room.carry_out(**hour | change)  # type: ignore[arg-type]
         self.run_id = view.run.run_id
         self._watch = self.room.watching(view)
         return view
