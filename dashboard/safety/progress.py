@@ -237,9 +237,12 @@ def _read_on(rows: Rows, led: Ints) -> tuple[Ints, Floats]:
     one = rows.earlier[two]
     apart = rows.taken[sample[two]] - rows.taken[sample[one]]
     close = (sample[two] == sample[one] + 1) & (apart <= MOST_BETWEEN.total_seconds() * 1000)
-    written = ends[two] - ends[one]
-    passed = np.minimum(offset[two], ends[two]) - offset[one]
-    counts = close & joined[one] & joined[two] & (passed <= _MUCH_FURTHER * written)
+    written, far = ends[two] - ends[one], np.minimum(offset[two], ends[two])
+    counts = close & joined[one] & joined[two]
+    counts &= far - offset[one] <= _MUCH_FURTHER * written
+    # What was written before the span is not of it, however far behind a group reads on.
+    began = pc.cast(_of_leaders(rows, "end", np.zeros_like(sample)), pa.float64())
+    passed = far - np.maximum(offset[one], began.to_numpy(zero_copy_only=False)[two])
     far = np.where(counts, np.maximum(np.minimum(passed, written), 0.0), 0.0)
     return np.searchsorted(led, rows.at[one]), far
 

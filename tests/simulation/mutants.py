@@ -550,7 +550,7 @@ CAUGHT_BY = {
     "a_group_born_after_the_plan_is_overlooked": 10,
     "a_journal_is_what_its_file_says": 41,
     "a_log_keeps_all_that_was_measured": 19,
-    "a_look_lasts_until_a_connection_stands": 45,
+    "a_look_lasts_until_a_connection_stands": 21,
     "a_lost_answer_counts_as_not_done": 10,
     "a_memory_does_not_age": 98,
     "a_pattern_is_no_subscription": 78,

@@ -327,7 +327,7 @@ class Situation:
             return
         self.joining.come_upon(key.topic, by_pattern=self.kind == "pattern")
 
-    def _cut_off_first(self, key: TopicPartition) -> None:
+    def _cut_off_first(self) -> None:
         """Who is asked first tells of the old topic while another one has taken over where it led;
         or of itself as the leader, which the first broker is of each topic's first partition.
         """
@@ -335,8 +335,8 @@ class Situation:
         others = sorted(world.brokers)[:-1]  # the last one coordinates all groups
         world.asked_first = self.rng.choice(others) if anew else others[0]
         world.later(2.0, partial(world.cut_off, world.asked_first, 90.0))
-        if anew:
-            world.later(3.0, lambda: world.recreate(key.topic, filled=5000))
+        for topic in sorted({key.topic for key in world.parts}) if anew else ():
+            world.later(3.0, partial(world.recreate, topic, filled=5000))
 
     def _cut_off_coordinator(self, *, hidden: bool) -> None:
         """The group's coordinator loses the others, and goes on listing it; it starts over since.
@@ -436,7 +436,7 @@ AFTER_PLAN: dict[str, Callable[[Situation, TopicPartition, Host], None]] = {
     **dict.fromkeys(OUT_OF_SIGHT, lambda s, _, __: s._lose_sight()),
     "offsets set by hand": lambda s, key, _: s._place(key),
     "cancelled for good": lambda s, _, host: s._cancel(host),
-    **dict.fromkeys(TOLD_OF_OLD, lambda s, key, _: s._cut_off_first(key)),
+    **dict.fromkeys(TOLD_OF_OLD, lambda s, _, __: s._cut_off_first()),
     "journal restored": lambda s, _, host: s._cancel_early(host),
     **dict.fromkeys(ASKING, lambda s, key, _: s._come_upon_late(key)),
     "bytes kept": lambda s, _, __: s._elect_others(),

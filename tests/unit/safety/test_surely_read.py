@@ -199,6 +199,16 @@ def test_samples_that_are_far_apart_say_nothing_of_what_was_read_between_them() 
     assert topic.measure().left_bytes == topic.sent
 
 
+def test_who_reads_far_behind_has_read_nothing_of_the_span() -> None:
+    """It passes small records of days ago; the large ones of today somebody else reads."""
+    topic = Topic([Log(10)], [Group("g", [0])])
+    topic.logs[0].write(RATE * 25)
+    topic.logs[0].record_bytes = 1000
+    for hour, _ in hours(topic):
+        topic.groups[0].offsets[0] = RATE * hour
+    assert topic.measure().left_bytes == topic.unseen
+
+
 def test_many_small_records_of_one_partition_are_few_bytes() -> None:
     """Its old ones were larger; the few large ones of another are read by nobody who commits."""
     topic = Topic([Log(100_000), Log(10_000)], [Group("g", [None, 50_000])])
