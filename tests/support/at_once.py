@@ -14,8 +14,8 @@ import pytest
 from dashboard.purge.execute import execute, readback, recheck
 from dashboard.purge.plan import facts
 
-# Of those that only read. Who waits for answers while others are under way (send.py, the brokers'
-# connections) has its threads in every test.
+# Of those that only read; a test that really connects gives them their threads back. Who waits for
+# answers while others are under way (send.py, the brokers' connections) always has threads.
 READERS = (execute, facts, readback, recheck)
 
 P = ParamSpec("P")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.receipt.model import Sample
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import NOTHING_STORED
+from tests.support.at_once import READERS
 from tests.unit.cluster.answers import offsets_answer
 from tests.unit.cluster.fake_broker import FakeBroker, topic
 from tests.unit.cluster.test_delete_records import answer_done
@@ -28,6 +30,13 @@ from tests.unit.purge.facts_of import KEY, NOW, TOPIC, partition
 from tests.unit.purge.room import Room
 
 METADATA, DELETE_RECORDS = 3, 21
+
+
+@pytest.fixture(autouse=True)
+def reads_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections are real here: which question meets the other cluster first is part of it."""
+    for module in READERS:
+        monkeypatch.setattr(module, "ThreadPoolExecutor", ThreadPoolExecutor)
 
 
 @pytest.fixture
