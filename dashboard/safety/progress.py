@@ -200,8 +200,7 @@ def passed(rows: Rows) -> dict[str, Passed]:
     same = (of("broker_id", 0) == of("broker_id", last)) & (of("start", 0) == of("start", last))
     grown = np.where(same, of("size_bytes", last) - of("size_bytes", 0), np.nan)
 
-    where, far = _read_on(rows, led)
-    by_place = np.bincount(where, far, len(led)).astype(np.float64)
+    by_place = _read_on(rows, led, begin)
     with np.errstate(divide="ignore", invalid="ignore"):
         of_grown = by_place / written * grown
     record_bytes = rows.record_bytes[np.searchsorted(rows.every, led)]
@@ -225,9 +224,9 @@ MOST_BETWEEN = timedelta(minutes=90)
 _MUCH_FURTHER = 1.5
 
 
-def _read_on(rows: Rows, led: Ints) -> tuple[Ints, Floats]:
-    """Which of the places `led`, and how many records there a group surely read of those that were
-    written between two samples; an item by commit that follows another one.
+def _read_on(rows: Rows, led: Ints, begin: Floats) -> Floats:
+    """How many records groups surely read in each of the places `led`, of those that were written
+    between two samples; `begin`: where each log ended as the span began.
     """
     sample, offset, joined = (
         rows.commits[name].to_numpy() for name in ("sample", "offset", "joined")
@@ -240,11 +239,11 @@ def _read_on(rows: Rows, led: Ints) -> tuple[Ints, Floats]:
     written, far = ends[two] - ends[one], np.minimum(offset[two], ends[two])
     counts = close & joined[one] & joined[two]
     counts &= far - offset[one] <= _MUCH_FURTHER * written
+    where = np.searchsorted(led, rows.at[one])
     # What was written before the span is not of it, however far behind a group reads on.
-    began = pc.cast(_of_leaders(rows, "end", np.zeros_like(sample)), pa.float64())
-    passed = far - np.maximum(offset[one], began.to_numpy(zero_copy_only=False)[two])
-    far = np.where(counts, np.maximum(np.minimum(passed, written), 0.0), 0.0)
-    return np.searchsorted(led, rows.at[one]), far
+    passed = np.minimum(far - np.maximum(offset[one], begin[where]), written)
+    read = np.where(counts, np.maximum(passed, 0.0), 0.0)
+    return np.bincount(where, read, len(led)).astype(np.float64)
 
 
 _PARTITION_BITS, _SAMPLE_BITS = 20, 12  # Kafka's own limits are far below

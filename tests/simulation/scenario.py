@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -15,12 +14,11 @@ from unittest import mock
 
 from dashboard.cluster import groups
 from dashboard.core.errors import JournalError, LowwaterError, RefusedError
-from dashboard.purge.execute import execute, readback, recheck, send
+from dashboard.purge.execute import send
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.journal import journal_head
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Options, RunView
-from dashboard.purge.plan import facts
 from dashboard.purge.plan.facts import RememberedOffset, read_facts
 from dashboard.purge.plan.lifting import Override, Waiver
 from dashboard.purge.plan.plan import Plan, build
@@ -40,6 +38,7 @@ from tests.simulation.situations import FOUR, LONE, REWRITTEN, SPREAD, Situation
 from tests.simulation.standards import OfModel
 from tests.simulation.truth import NOTHING_KNOWN, Truth
 from tests.simulation.world import CALM_TICK, World
+from tests.support.at_once import AtOnce, reads_at_once
 
 WATCH_FOR = 900.0
 TOO_LONG = 3600.0
@@ -49,27 +48,6 @@ MODES = ("wait-all", "wait-all", "leader-only", "leader-only-verified")
 
 class Died(BaseException):
     """The worker's process, or its host, is gone at this very point."""
-
-
-class OneAfterAnother:
-    """A pool that does each task when it is submitted: the same seed gives the same story."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def __enter__(self) -> OneAfterAnother:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def submit(self, work: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(work(*args, **named))
-        except BaseException as error:
-            done.set_exception(error)
-        return done
 
 
 @dataclass(frozen=True)
@@ -83,8 +61,8 @@ class Naps:
 def one_thread(sleep: Callable[[float], None]) -> Iterator[None]:
     """The executor's pools work in one thread, in the order of the code."""
     with contextlib.ExitStack() as stack:
-        for module in (execute, facts, readback, recheck, send):
-            stack.enter_context(mock.patch.object(module, "ThreadPoolExecutor", OneAfterAnother))
+        stack.enter_context(reads_at_once())
+        stack.enter_context(mock.patch.object(send, "ThreadPoolExecutor", AtOnce))
         stack.enter_context(mock.patch.object(groups, "time", Naps(sleep)))
         # No power fails here: only processes die.
         stack.enter_context(mock.patch.object(journal_head.os, "fdatasync", lambda _: None))

@@ -112,6 +112,13 @@ def started(room: ServiceRoom, *words: str) -> str:
     return room.journal.head(run_id).state
 
 
+def started_away(room: ServiceRoom, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Another one, while no broker answers; the run's state then."""
+    with monkeypatch.context() as fault:
+        fault.setattr(worker, "_connect", away)
+        return started(room, "--again")
+
+
 LACKS = [("_connect", away), ("_settings", unsettled), ("_own_settings", unsettled)]
 
 
@@ -141,9 +148,7 @@ def test_who_takes_up_a_run_that_has_sent_leaves_it_too(
     row = replace(room.journal.partitions(run_id)[0], state="sent", attempts=1)
     room.journal.set_run(run_id, "running", room.clock())
     room.journal.intend(run_id, [row], room.clock)
-    with monkeypatch.context() as fault:
-        fault.setattr(worker, "_connect", away)
-        assert started(room, "--again") == "running"
+    assert started_away(room, monkeypatch) == "running"
     assert room.journal.partitions(run_id)[0].state == "sent"
     assert work(room) == "done"
 
@@ -265,9 +270,7 @@ def test_a_resumed_run_that_no_worker_can_start_says_why_and_goes_on_with_the_ne
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = resumed(room)
-    with monkeypatch.context() as fault:
-        fault.setattr(worker, "_connect", away)
-        assert started(room, "--again") == "paused"
+    assert started_away(room, monkeypatch) == "paused"
     error = room.journal.head(run_id).error
     assert error is not None and error["code"] == "BROKER_UNREACHABLE"
     assert error["message"].startswith("no worker could start, so it waits for another one: ")
@@ -282,9 +285,7 @@ def test_what_no_worker_could_start_for_is_not_said_of_a_run_that_went_on(
     run_id = resumed(room)
     rows = [replace(row, state="sent", attempts=1) for row in room.journal.partitions(run_id)]
     room.journal.intend(run_id, rows, room.clock)
-    with monkeypatch.context() as fault:
-        fault.setattr(worker, "_connect", away)
-        assert started(room, "--again") == "paused"
+    assert started_away(room, monkeypatch) == "paused"
     for part in room.live.parts.values():
         part.starts.update({1: 10, 2: 10, 3: 0})
     assert work(room) == "partial", "a follower stands still"
@@ -295,11 +296,9 @@ def test_a_resumed_run_that_none_could_start_for_long_waits_for_a_person_again(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = resumed(room)
-    with monkeypatch.context() as fault:
-        fault.setattr(worker, "_connect", away)
-        for _ in range(12):
-            started(room, "--again")
-            room.clock.sleep(60)
+    for _ in range(12):
+        started_away(room, monkeypatch)
+        room.clock.sleep(60)
     run = room.journal.head(run_id)
     assert (run.wish, run.error and run.error["code"]) == ("pause", "WORKER_SILENT")
     room.journal.set_wish(run_id, None, "ann", room.clock())
