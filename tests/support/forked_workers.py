@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ from dashboard.purge.jobs import worker_process
 WORKER = "dashboard.purge.jobs.worker"
 STARTED = os.posix_spawn  # what starts whatever is no worker
 _MOST_BYTES = 2**17  # of arguments and variables; a message of such a socket is whole
+_STARTS_WITHIN = 240  # seconds
 
 
 class Forker:
@@ -34,6 +36,7 @@ class Forker:
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._one_at_a_time = threading.Lock()
 
     def spawn(
         self,
@@ -50,13 +53,15 @@ class Forker:
         with _opened(file_actions) as files:
             told = json.dumps([argv[3:], dict(env), str(Path.cwd())]).encode()
             assert len(told) < _MOST_BYTES
-            forks = self._forks()
-            socket.send_fds(forks, [told], files)
-            return int(forks.recv(32))
+            with self._one_at_a_time:  # the answer is to this message
+                forks = self._forks()
+                socket.send_fds(forks, [told], files)
+                return int(forks.recv(32))
 
     def _forks(self) -> socket.socket:
         if self._socket is None:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._socket.settimeout(_STARTS_WITHIN)
             with theirs:
                 number = theirs.fileno()
                 self._process = subprocess.Popen(
@@ -108,17 +113,16 @@ def _serve(forks: socket.socket) -> None:
         told, files, _, _ = socket.recv_fds(forks, _MOST_BYTES, 2)
         if not told:
             return
-        pid = os.fork()
-        if pid == 0:
-            forks.close()
-            _become_worker(json.loads(told), files)
+        if os.fork() == 0:
+            _become_worker(json.loads(told), files, forks)
         for file in files:
             os.close(file)
-        with suppress(BrokenPipeError):
-            forks.send(str(pid).encode())
 
 
-def _become_worker(told: tuple[list[str], dict[str, str], str], files: Sequence[int]) -> None:
+def _become_worker(
+    told: tuple[list[str], dict[str, str], str], files: Sequence[int], forks: socket.socket
+) -> None:
+    """Take the place, then tell the process id: whoever asked acts on a session that exists."""
     arguments, variables, folder = told
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -127,6 +131,8 @@ def _become_worker(told: tuple[list[str], dict[str, str], str], files: Sequence[
     for file in files:
         os.close(file)
     os.chdir(folder)
+    with forks, suppress(BrokenPipeError):
+        forks.send(str(os.getpid()).encode())
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = [WORKER, *arguments]
