@@ -7,8 +7,8 @@ coordinates it; it joins no group and commits nothing, so no broker ever lists o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
 from dashboard.cluster.connection.security import librdkafka_properties
@@ -62,23 +62,41 @@ def read_records(
     SettingsError, ClusterError where no broker answers, and OtherClusterError.
     """
     found: dict[TopicPartition, LookedAt] = {}
-    with _consumer(client) as consumer:
-        _refuse_others(consumer, min(spans).topic, cluster_id, deadline)
+    with closing(_Client(client, min(spans).topic, cluster_id, deadline)) as of_cluster:
         for key in sorted(spans):
-            look = _Look(consumer, key, spans[key], values, deadline)
-            found[key] = look.run(sampled)
+            found[key] = _Look(of_cluster, key, spans[key], values, deadline).run(sampled)
     return found
 
 
-@contextmanager
-def _consumer(client: Mapping[str, str]) -> Iterator[Consumer]:
-    from confluent_kafka import Consumer  # 40 ms, and only who looks at records needs it
+class _Client:
+    """A consumer of the one cluster, and after it another one."""
 
-    consumer = Consumer({**librdkafka_properties(client), **_PROPERTIES})
-    try:
-        yield consumer
-    finally:
-        consumer.close()
+    def __init__(
+        self, client: Mapping[str, str], topic: str, cluster_id: str, deadline: float
+    ) -> None:
+        self._properties = {**librdkafka_properties(client), **_PROPERTIES}
+        self._of_cluster = topic, cluster_id, deadline
+        self.consumer = self._reached()
+
+    def anew(self) -> None:
+        """Go on with a consumer that knows nothing of what this one has fetched."""
+        self.close()
+        self.consumer = self._reached()
+
+    def close(self) -> None:
+        """Leave the cluster; twice is once."""
+        self.consumer.close()
+
+    def _reached(self) -> Consumer:
+        from confluent_kafka import Consumer  # 40 ms, and only who looks at records needs it
+
+        consumer = Consumer(self._properties)
+        try:
+            _refuse_others(consumer, *self._of_cluster)
+        except BaseException:
+            consumer.close()
+            raise
+        return consumer
 
 
 def _refuse_others(consumer: Consumer, topic: str, cluster_id: str, deadline: float) -> None:
@@ -113,13 +131,14 @@ class _Look:
     """A consumer at one partition, and how far it has read."""
 
     def __init__(
-        self, consumer: Consumer, key: TopicPartition, span: Span, values: bool, deadline: float
+        self, client: _Client, key: TopicPartition, span: Span, values: bool, deadline: float
     ) -> None:
-        self._consumer = consumer
+        self._client = client
         self._key = key
         self._span = span
         self._values = values
         self._deadline = deadline
+        self._known: list[tuple[int, Record | None]] = []  # what `_first_at` found from an offset
         self._next: int | None = None  # what comes next has this offset or a higher one
         self._said = ""  # what the client last told of brokers that it does not reach
 
@@ -161,6 +180,14 @@ class _Look:
 
     def _first_at(self, offset: int) -> Record | None:
         """The first record at or after an offset; None: none comes before the target."""
+        for asked, found in self._known:
+            if asked <= offset and (found is None or offset <= found.offset):
+                return found  # samples of one hole find one record
+        found = self._read_at(offset)
+        self._known.append((offset, found))
+        return found
+
+    def _read_at(self, offset: int) -> Record | None:
         if self._next is None or not 0 <= offset - self._next <= _READ_ON:
             self._seek(offset)
         while (message := self._poll()) is not None:
@@ -178,7 +205,7 @@ class _Look:
         from confluent_kafka import TopicPartition as Position
 
         try:
-            self._consumer.seek(Position(*self._key, offset))
+            self._client.consumer.seek(Position(*self._key, offset))
         except KafkaException:  # no fetch has begun yet
             self._assign(offset)
         self._next = offset
@@ -186,7 +213,7 @@ class _Look:
     def _assign(self, offset: int) -> None:
         from confluent_kafka import TopicPartition as Position
 
-        self._consumer.assign([Position(*self._key, offset)])
+        self._client.consumer.assign([Position(*self._key, offset)])
         self._next = offset
 
     def _poll(self) -> Message | None:
@@ -194,7 +221,7 @@ class _Look:
         from confluent_kafka import KafkaError
 
         while (left := self._deadline - time.monotonic()) > 0:
-            message = self._consumer.poll(min(left, _TICK_SECONDS))
+            message = self._client.consumer.poll(min(left, _TICK_SECONDS))
             if message is None:
                 continue
             error = message.error()
@@ -208,6 +235,11 @@ class _Look:
                 return message
             elif error.code() == KafkaError._PARTITION_EOF:
                 return None
+            elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE and self._next is not None:
+                # For each answer without a record librdkafka asks for twice as much from then on,
+                # and for ever; at 1 GiB it takes the next such hole for a record beyond that.
+                self._client.anew()
+                self._assign(self._next)
             else:
                 raise _Stopped(error_name(error.code()) if error.code() > 0 else error.name()[1:])
         raise _Stopped(TIMED_OUT)

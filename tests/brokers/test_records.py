@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from dashboard.cluster import records
 from dashboard.cluster.live import connect
 from dashboard.cluster.records import GROUP, read_records
 from dashboard.core.errors import ClusterError, OtherClusterError, RefusedError
@@ -110,7 +111,9 @@ def test_markers_of_transactions_are_no_records(bench: Bench) -> None:
     assert offsets(read(bench, topic, 40, start=39)) == [], "a marker alone"
 
 
-def test_what_compaction_took_leaves_holes_and_no_error(bench: Bench) -> None:
+def test_what_compaction_took_leaves_holes_and_no_error(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = bench.topic(0, cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
     producer = Producer(client(bench.bootstrap, acks="all", **{"linger.ms": "20"}))
     for number in range(5000):  # of all but the active segment one in a thousand stays
@@ -127,6 +130,9 @@ def test_what_compaction_took_leaves_holes_and_no_error(bench: Bench) -> None:
     assert offsets(found) == [0, 1000, 2000]
     assert (found.first and found.first.offset, found.last and found.last.offset) == (0, 2000)
     assert offsets(read(bench, topic, 2000, start=1001)) == [], "holes alone"
+    # From here to its end of doubling, 1 GiB, librdkafka has one hole left instead of thirty.
+    monkeypatch.setitem(records._PROPERTIES, "fetch.message.max.bytes", str(1 << 29))
+    assert offsets(read(bench, topic, 2500, sampled=60)) == [0, 1000, 2000]
 
 
 def test_records_of_a_mebibyte(bench: Bench) -> None:

@@ -23,7 +23,7 @@ class Log(records._Look):
     def _assign(self, offset: int) -> None:
         self._next = offset
 
-    def _first_at(self, offset: int) -> Record | None:
+    def _read_at(self, offset: int) -> Record | None:
         self.asked += 1
         at = bisect_left(self.offsets, offset)
         found = self.offsets[at] if at < len(self.offsets) else self._span.target_offset
@@ -55,5 +55,6 @@ def test_samples_lie_between_the_edges_evenly_and_once_each(
 
 
 def test_samples_that_find_the_same_record_show_it_once() -> None:
-    found = Log([0, 90, 100], Span(0, 101)).run(10)
-    assert [record.offset for record in found.records] == [0, 90, 100]
+    log = Log([0, 90, 100], Span(0, 101))
+    assert [record.offset for record in log.run(10).records] == [0, 90, 100]
+    assert log.asked == 3, "the edges and the hole"
