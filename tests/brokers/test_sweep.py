@@ -68,7 +68,7 @@ def scene(cluster: LocalCluster, kafka_jars: KafkaJars) -> Iterator[Scene]:
 
 def untouched() -> datetime:
     """A time by which what the broker made a stray just now was surely touched by nobody since."""
-    return utc_now() + 2 * CLOCKS_AGREE + timedelta(seconds=1)
+    return utc_now() + 2 * CLOCKS_AGREE + timedelta(minutes=2)
 
 
 @pytest.fixture

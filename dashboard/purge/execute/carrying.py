@@ -150,7 +150,7 @@ def _heartbeat(journal: Journal, run_id: str, now: Callable[[], datetime]) -> It
             try:
                 journal.beat(run_id, now())
             except JournalError as error:  # the work itself meets it, and ends in good order
-                say(error.message)
+                say(f"{error.code}: {error.message}")
 
     journal.beat(run_id, now())
     thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
