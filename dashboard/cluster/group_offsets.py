@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 import struct
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
+from uuid import UUID
 
-from dashboard.cluster.connection.connection import Connection, called_off, chunks
+from dashboard.cluster.connection.connection import Connection, chunks
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
-    FindCoordinatorRequest,
-    OffsetCommitRequest,
     OffsetFetchRequest,
     error_name,
     length,
     skip_tags,
     string,
 )
-from dashboard.core.errors import ClusterError, UsageError
-from dashboard.domain.model import GroupOffset, TopicPartition
+from dashboard.cluster.topics import raw_topic_id
+from dashboard.core.errors import ClusterError
+from dashboard.domain.model import GroupOffset, TopicState
 
 _STABLE_SINCE = 7  # KIP-447
+_BY_ID_SINCE = 10  # KIP-848
 _GROUPS_PER_REQUEST = 200
 _UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 # Who processes exactly once commits in a transaction ten times a second (Kafka Streams), and it is
@@ -47,27 +47,37 @@ class GroupOffsetsAnswer:
 
 
 def read_group_offsets(
-    connection: Connection, groups: Mapping[int, list[str]]
+    connection: Connection,
+    groups: Mapping[int, list[str]],
+    topics: Mapping[str, TopicState | None] | None = None,
 ) -> GroupOffsetsAnswer:
     """All committed offsets of groups (coordinator's broker id -> group ids).
 
     Stable only: an offset inside an open transaction is asked for again for a second, the others
     are not; then it is an error of its partition, not a guess. A partition without a commit has
-    None.
+    None; so has one of `topics` whose commit is of an earlier topic of its name, where brokers
+    tell (4.1 and newer): consumers that ask by the topic's id begin there as if it were not there.
     """
-    answer = _asked(connection, groups)
+    ids = {
+        name: raw_topic_id(state.topic_id)
+        for name, state in (topics or {}).items()
+        if state is not None and state.topic_id is not None
+    }
+    answer = _asked(connection, groups, ids)
     for pause in _PAUSES_SECONDS:
         moving = {o.group_id for o in answer.offsets if o.error == _UNSTABLE}
         if not moving:
             break
         time.sleep(pause)
         left = {i: [name for name in names if name in moving] for i, names in groups.items()}
-        answer = _settled(answer, _asked(connection, left))
+        answer = _settled(answer, _asked(connection, left, ids))
     return answer
 
 
-def _asked(connection: Connection, groups: Mapping[int, list[str]]) -> GroupOffsetsAnswer:
-    return gathered(connection, {i: (names, _question(names)) for i, names in groups.items()})
+def _asked(
+    connection: Connection, groups: Mapping[int, list[str]], ids: Mapping[str, bytes]
+) -> GroupOffsetsAnswer:
+    return gathered(connection, {i: (names, _question(names, ids)) for i, names in groups.items()})
 
 
 def _settled(before: GroupOffsetsAnswer, later: GroupOffsetsAnswer) -> GroupOffsetsAnswer:
@@ -115,21 +125,92 @@ def gathered(
     return GroupOffsetsAnswer(tuple(offsets), errors, tuple(vanished), frozenset(streams))
 
 
-def _question(names: list[str]) -> Callable[[Wire, float], list[GroupRows]]:
+def _question(
+    names: list[str], ids: Mapping[str, bytes]
+) -> Callable[[Wire, float], list[GroupRows]]:
     def ask(wire: Wire, deadline: float) -> list[GroupRows]:
         version = wire.version(OffsetFetchRequest, max(VERSIONS))
+        by_id = bool(ids) and wire.version(OffsetFetchRequest) >= _BY_ID_SINCE
         patience = deadline - time.monotonic()
         # Of tens of thousands of groups each batch, not all of them, has the broker's time.
         if version not in VERSIONS:
             answers = [wire.ask(_one(version, n), time.monotonic() + patience) for n in names]
             return [_from_schema(n, answer) for n, answer in zip(names, answers, strict=True)]
-        return [
-            group
-            for batch in chunks(names, _GROUPS_PER_REQUEST)
-            for group in wire.ask_rows(_many(version, batch), decode, time.monotonic() + patience)
-        ]
+        found = []
+        for batch in chunks(names, _GROUPS_PER_REQUEST):
+            rows = wire.ask_rows(_many(version, batch), decode, time.monotonic() + patience)
+            found += _of_ids(wire, rows, ids, time.monotonic() + patience) if by_id else rows
+        return found
 
     return ask
+
+
+def _of_ids(
+    wire: Wire, groups: list[GroupRows], ids: Mapping[str, bytes], deadline: float
+) -> list[GroupRows]:
+    """`groups` by what their coordinator tells of the same offsets by the topics' ids.
+
+    By names it lists an offset that was committed on an earlier topic of the name, too
+    (OffsetMetadataManager.isMismatchedTopicId, which a listing of all topics passes over).
+    """
+    asked: dict[str, dict[str, list[int]]] = {}
+    for group in groups:
+        for offset in group.offsets:
+            if offset.committed_offset is not None and offset.topic in ids:
+                of_group = asked.setdefault(group.group_id, {})
+                of_group.setdefault(offset.topic, []).append(offset.partition)
+    if not asked:
+        return groups
+    names = {raw: name for name, raw in ids.items()}
+    told = wire.ask_rows(_by_ids(asked, ids), lambda body: decode(body, names), deadline)
+    answers = {group.group_id: group for group in told}
+    settled = [_confirmed(group, answers.get(group.group_id), asked) for group in groups]
+    return [group for group in settled if group is not None]
+
+
+def _by_ids(
+    asked: Mapping[str, Mapping[str, list[int]]], ids: Mapping[str, bytes]
+) -> Callable[[Wire], Any]:
+    one = OffsetFetchRequest.OffsetFetchRequestGroup
+    one_topic = one.OffsetFetchRequestTopics
+
+    def made(topics: Mapping[str, list[int]]) -> list[Any]:
+        return [
+            one_topic(
+                topic_id=UUID(bytes=ids[name]), partition_indexes=numbers, version=_BY_ID_SINCE
+            )
+            for name, numbers in topics.items()
+        ]
+
+    groups = [one(group_id=g, topics=made(of), version=_BY_ID_SINCE) for g, of in asked.items()]
+    return lambda _: OffsetFetchRequest(version=_BY_ID_SINCE, groups=groups, require_stable=True)
+
+
+def _confirmed(
+    group: GroupRows, told: GroupRows | None, asked: Mapping[str, Mapping[str, list[int]]]
+) -> GroupRows | None:
+    """None: the coordinator left the group out of the second answer."""
+    if group.group_id not in asked:
+        return group
+    if told is None or told.error:
+        return told
+    answers = {_place(offset): offset for offset in told.offsets}
+
+    def confirmed(named: GroupOffset) -> GroupOffset:
+        answer = answers.get(_place(named))
+        if answer is not None and answer.committed_offset is not None:
+            return named
+        if answer is not None and answer.error not in (None, "UNKNOWN_TOPIC_ID"):
+            return answer
+        return replace(named, committed_offset=None, leader_epoch=None)
+
+    topics = asked[group.group_id]
+    return group._replace(
+        offsets=[
+            confirmed(o) if o.topic in topics and o.committed_offset is not None else o
+            for o in group.offsets
+        ]
+    )
 
 
 def _many(version: int, names: list[str]) -> Callable[[Wire], Any]:
@@ -164,101 +245,6 @@ def _from_schema(group_id: str, found: Any) -> GroupRows:
     return GroupRows(group_id, error_name(found.error_code), offsets, is_streams)
 
 
-# Moves a group's committed offsets from outside: OffsetCommit to its coordinator, sent raw.
-#
-# Without generation and member a coordinator accepts it only from a group that has no members
-# (org.apache.kafka.coordinator.group.OffsetMetadataManager): a living group cannot be moved.
-
-_NAMES_UNTIL = 9  # v10 names topics by id alone (KIP-848)
-_MANY_KEYS_SINCE = 4  # KIP-699
-_GROUP_KEY = 0
-_NO_GENERATION, _NO_MEMBER, _UNKNOWN_EPOCH = -1, "", -1
-
-
-def commit_offsets(
-    connection: Connection,
-    group_id: str,
-    offsets: Mapping[TopicPartition, int],
-    *,
-    may_leave: Callable[[], bool] = lambda: True,
-) -> dict[TopicPartition, str | None]:
-    """Kafka's error name per partition, None where the coordinator accepted the offset.
-
-    Sent once, on its own connection, and never repeated. Needs READ on the group and the topics.
-    `may_leave` is asked once the connection stands, as for `delete_records`.
-    Raises UsageError for a negative offset; BrokerError ANSWER_LOST when the offsets may have
-    been moved: then they must be read; any other ClusterError (NOT_SENT: it may not leave) when
-    nothing was sent.
-    """
-    for key, offset in sorted(offsets.items()):
-        if offset < 0:
-            raise UsageError(
-                f"the offset for {key.topic}-{key.partition} is {offset}; below 0 is never sent",
-                "Resolve it to an offset first.",
-                code="TARGET_NEGATIVE",
-            )
-    coordinator, error = _coordinator(connection, group_id)
-    if error:
-        return dict.fromkeys(sorted(offsets), error)
-
-    def ask(wire: Wire, deadline: float) -> Any:
-        request = _request(wire, group_id, offsets)
-        if not may_leave():
-            raise called_off("the offsets were", "they stand")
-        return wire.ask(lambda _: request, deadline)
-
-    answer = connection.ask(coordinator, ask, once=True)
-    found = {
-        TopicPartition(topic.name, p.partition_index): error_name(p.error_code)
-        for topic in answer.topics
-        for p in topic.partitions
-    }
-    # A partition that the answer leaves out proves nothing, so its offset has to be read.
-    return {key: found.get(key, "UNKNOWN_SERVER_ERROR") for key in sorted(offsets)}
-
-
-def _coordinator(connection: Connection, group_id: str) -> tuple[int, str | None]:
-    def request(at: Wire) -> Any:
-        version = at.version(FindCoordinatorRequest)
-        if version < _MANY_KEYS_SINCE:
-            return FindCoordinatorRequest(version=version, key=group_id, key_type=_GROUP_KEY)
-        return FindCoordinatorRequest(
-            version=version, key_type=_GROUP_KEY, coordinator_keys=[group_id]
-        )
-
-    answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
-    if answer.version < _MANY_KEYS_SINCE:
-        return answer.node_id, error_name(answer.error_code)
-    told = [(c.node_id, error_name(c.error_code)) for c in answer.coordinators if c.key == group_id]
-    return told[0] if told else (-1, "COORDINATOR_NOT_AVAILABLE")
-
-
-def _request(at: Wire, group_id: str, offsets: Mapping[TopicPartition, int]) -> Any:
-    version = at.version(OffsetCommitRequest, _NAMES_UNTIL)
-    one_topic = OffsetCommitRequest.OffsetCommitRequestTopic
-    one = one_topic.OffsetCommitRequestPartition
-    by_topic: dict[str, list[Any]] = defaultdict(list)
-    for (topic, partition), offset in sorted(offsets.items()):
-        by_topic[topic].append(
-            one(
-                partition_index=partition,
-                committed_offset=offset,
-                committed_leader_epoch=_UNKNOWN_EPOCH,
-                committed_metadata="",
-                version=version,
-            )
-        )
-    return OffsetCommitRequest(
-        version=version,
-        group_id=group_id,
-        generation_id_or_member_epoch=_NO_GENERATION,
-        member_id=_NO_MEMBER,
-        group_instance_id=None,
-        retention_time_ms=-1,
-        topics=[one_topic(name=t, partitions=p, version=version) for t, p in by_topic.items()],
-    )
-
-
 # OffsetFetch v8 and v9 decoded row by row: ten thousand groups commit millions of offsets.
 
 VERSIONS = (8, 9)  # many groups (KIP-709); v10 names topics by id alone
@@ -266,6 +252,7 @@ VERSIONS = (8, 9)  # many groups (KIP-709); v10 names topics by id alone
 _BARE = struct.Struct(">iqiBhB")
 _METADATA, _TAGS = 16, 19  # where those two stand in it
 _HEAD = struct.Struct(">iqi")
+_ID_BYTES = 16
 # Kafka Streams commits its stream time with each offset, in base 64 (TopicPartitionMetadata): a
 # version, 1 or 2, then milliseconds since the epoch, -1 for none; since 3.4 more behind them.
 _OF_STREAMS = re.compile(rb"A(?:QAA|gAA|f//|v//)[A-Za-z0-9+/]{8,}={0,2}")
@@ -283,15 +270,17 @@ class GroupRows(NamedTuple):
     is_streams: bool = False
 
 
-def decode(body: memoryview[int]) -> list[GroupRows]:
+def decode(body: memoryview[int], names: Mapping[bytes, str] | None = None) -> list[GroupRows]:
     """Groups in the order of the answer. A partition without a commit has None.
+
+    `names`: the answer has topic ids (v10), which these are the names of.
 
     Raises IndexError, struct.error or ValueError for an answer that is cut short or too long.
     """
     count, at = length(body, 4)  # behind the throttle time
     groups = []
     for _ in range(count):
-        group, at = _group(body, at)
+        group, at = _group(body, at, names)
         groups.append(group)
     if skip_tags(body, at) != len(body):
         raise ValueError("the answer is not as long as its rows")
@@ -303,13 +292,18 @@ def is_of_streams(metadata: bytes) -> bool:
     return _OF_STREAMS.fullmatch(metadata) is not None
 
 
-def _group(body: memoryview[int], at: int) -> tuple[GroupRows, int]:
+def _group(
+    body: memoryview[int], at: int, names: Mapping[bytes, str] | None
+) -> tuple[GroupRows, int]:
     group_id, at = string(body, at)
     topics, at = length(body, at)
     offsets: list[GroupOffset] = []
     is_streams = False
     for _ in range(topics):
-        topic, at = string(body, at)
+        if names is None:
+            topic, at = string(body, at)
+        else:
+            topic, at = names.get(bytes(body[at : at + _ID_BYTES]), ""), at + _ID_BYTES
         count, at = length(body, at)
         rows, of_streams, at = _rows(body, at, count)
         is_streams |= of_streams

@@ -26,7 +26,7 @@ from dashboard.cluster.protocol.messages import (
 )
 from dashboard.core.errors import ClusterError
 from dashboard.domain import rights
-from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition, TopicState
 
 _PAUSES_SECONDS = (0.2, 0.5, 1.0)
 
@@ -50,7 +50,8 @@ def read_groups(
 ) -> GroupListing:
     """All groups of all brokers, sorted; `incomplete` names each reason to doubt the list.
 
-    `topics` are those of which no offset may be missing: what is to be purged, or judged.
+    `topics` are those of which no offset may be missing: what is to be purged, or judged; as
+    states by their names they tell commits of earlier topics of a name apart, which have None.
 
     Reasons: no DESCRIBE on the cluster (ListGroups then leaves groups out without an error), or
     nobody tells whether we hold it; no DESCRIBE on `__consumer_offsets`, or no such topic though
@@ -63,7 +64,7 @@ def read_groups(
     committed ones; where they are not known its `error` says why.
     Never raises for one broker; raises ClusterError when none answers.
     """
-    wanted = sorted(set(topics))
+    wanted = topics if isinstance(topics, Mapping) else dict.fromkeys(topics)
     for pause in (*_PAUSES_SECONDS, None):
         found = _one_pass(connection, wanted, with_offsets)
         if not found.transient or pause is None:
@@ -72,7 +73,9 @@ def read_groups(
     return GroupListing(_groups(found), found.offsets, tuple(found.reasons))
 
 
-def _one_pass(connection: Connection, topics: list[str], with_offsets: bool) -> _Found:
+def _one_pass(
+    connection: Connection, topics: Mapping[str, TopicState | None], with_offsets: bool
+) -> _Found:
     # What others read meanwhile, of a broker that is cut off, must not take a broker from the list.
     connection = connection.apart()
     lists = read_lists(connection)
@@ -85,7 +88,7 @@ def _one_pass(connection: Connection, topics: list[str], with_offsets: bool) -> 
     if with_offsets:
         coordinators = {group.coordinator for group in found.groups.values()}
         before = hidden_topics(connection, coordinators, topics)
-        _take_offsets(connection, found)
+        _take_offsets(connection, found, topics)
         _take_share_offsets(connection, found)
         after = hidden_topics(connection, coordinators, topics)
         for doubt in doubts((before, after)):
@@ -96,8 +99,10 @@ def _one_pass(connection: Connection, topics: list[str], with_offsets: bool) -> 
     return found
 
 
-def _take_offsets(connection: Connection, found: _Found) -> None:
-    answer = read_group_offsets(connection, _by_coordinator(found, share=False))
+def _take_offsets(
+    connection: Connection, found: _Found, topics: Mapping[str, TopicState | None]
+) -> None:
+    answer = read_group_offsets(connection, _by_coordinator(found, share=False), topics)
     found.vanished.update(found.groups.keys() & set(answer.vanished))
     found.offsets = answer.offsets
     found.streams = answer.streams

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from dashboard.cluster.commit_offsets import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
 from dashboard.cluster.connection.authorized import read_authorized
 from dashboard.cluster.connection.connection import (
@@ -17,7 +18,6 @@ from dashboard.cluster.connection.connection import (
 )
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.delete_records import delete_records, read_batches
-from dashboard.cluster.group_offsets import commit_offsets
 from dashboard.cluster.groups import read_groups
 from dashboard.cluster.offsets import (
     read_epoch_ends,
@@ -217,7 +217,8 @@ class LiveCluster:
     def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         """All groups of all brokers, their offsets, and why the list may be incomplete.
 
-        `topics` are those of which no offset may be missing.
+        `topics` are those of which no offset may be missing; their states tell commits of earlier
+        topics of a name apart (`read_group_offsets`).
         """
         return read_groups(self._connection, topics, with_offsets=with_offsets)
 

@@ -118,7 +118,7 @@ def read_topic_of_id(connection: Connection, wanted: str) -> TopicState:
     describe it (KIP-516); both without a name. Raises ClusterError, API_UNSUPPORTED from brokers
     without Metadata v12, the first that takes ids.
     """
-    raw = base64.urlsafe_b64decode(f"{wanted}==")
+    raw = raw_topic_id(wanted)
 
     def request(_: Wire) -> Any:
         one = MetadataRequest.MetadataRequestTopic(
@@ -393,3 +393,8 @@ def topic_id(raw: bytes) -> str | None:
     if raw == _NO_ID:
         return None
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def raw_topic_id(spelled: str) -> bytes:
+    """The 16 bytes of a topic id as `topic_id` spells it."""
+    return base64.urlsafe_b64decode(f"{spelled}==")

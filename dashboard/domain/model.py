@@ -275,7 +275,8 @@ def is_telling(kind: str | None, state: str, members: int | None, is_streams: bo
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """One committed offset; `committed_offset` None with no error means: never committed.
+    """One committed offset; `committed_offset` None with no error means: never committed on this
+    topic, or only on an earlier one of its name.
 
     `leader_epoch`: that of the last record that was read, as its committer says (KIP-320); None
     where it does not say.

@@ -266,7 +266,7 @@ def _read(
         return _Read({}, GroupListing((), ()), {}, Reassignments(()), LogDirsAnswer((), (), {}))
     with ThreadPoolExecutor(5, thread_name_prefix="recheck") as pool:
         offsets = pool.submit(live.offsets, keys, states)
-        groups = pool.submit(live.groups, names)
+        groups = pool.submit(live.groups, {name: states[name] for name in names})
         configs = pool.submit(live.configs, names)
         moving = pool.submit(reassignments, live)
         log_dirs = pool.submit(live.log_dirs, keys)

@@ -177,7 +177,7 @@ def read_facts(
         cluster_id = pool.submit(live.cluster_id)
         entries = pool.submit(live.configs, names)
         offsets = pool.submit(live.offsets, wanted, states)
-        groups = pool.submit(live.groups, names)
+        groups = pool.submit(live.groups, states)
         moving = pool.submit(reassignments, live)
         log_dirs = pool.submit(live.log_dirs, wanted)
     configs = config_values(entries.result())
@@ -340,9 +340,9 @@ def claims_of(
     """Every group's offset per partition of these topics: the live one, else the remembered one.
 
     A live group without a commit on a partition it once committed counts at the remembered
-    offset too: an expired offset is not a read record. One of an earlier topic of that name is
-    None: its group may read here, and has read nothing that is known. A share group that has not
-    begun on a partition stands there with None, whatever is remembered.
+    offset too: an expired offset is not a read record. One of an earlier topic of that name, live
+    or remembered, is None: its group may read here, and has read nothing that is known. A share
+    group that has not begun on a partition stands there with None, whatever is remembered.
     """
     share = {g.group_id for g in listing.groups if g.type == "share"}
     topics = {key.topic for key in partitions}
@@ -356,11 +356,10 @@ def claims_of(
     for live in listing.offsets:
         if live.topic not in topics or live.error:
             continue
-        if live.committed_offset is not None or live.group_id in share:
-            key = TopicPartition(live.topic, live.partition)
-            found.setdefault(key, {})[live.group_id] = GroupClaim(
-                live.group_id, live.committed_offset, leader_epoch=live.leader_epoch
-            )
+        of_earlier = live.committed_offset is None and live.group_id not in share
+        found.setdefault(_key(live), {})[live.group_id] = GroupClaim(
+            live.group_id, live.committed_offset, of_earlier, live.leader_epoch
+        )
     return {key: tuple(by[g] for g in sorted(by)) for key, by in found.items()}
 
 

@@ -69,7 +69,9 @@ class FakeCluster:
         self.leaders_say: str | None = None  # another id, or the error of asking them
         self.broker_says: dict[int, str] = {}  # another id, or an error, of one broker alone
         self.newer_views: dict[int, tuple[int | None, int]] = {}  # broker -> leader, its epoch
-        self.offsets_of: dict[str, dict[int, int]] = {"a": dict.fromkeys(range(partitions), 60)}
+        self.offsets_of: dict[str, dict[int, int | None]] = {
+            "a": dict.fromkeys(range(partitions), 60)
+        }
         self.others: tuple[tuple[Group, ...], tuple[GroupOffset, ...]] = ((), ())
         self.incomplete: tuple[str, ...] = ()
         self.closed = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.domain.model import Group, GroupListing, TopicPartition
+from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
 from dashboard.history.deleted import deleted
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
@@ -101,6 +101,25 @@ def test_it_is_refused_before_sending_where_it_began_anew_after_the_plan(
 
     assert [key.partition for key in found.allowed] == [0]
     assert "etl is gone" in found.refused[TopicPartition(TOPIC, 1)].reason
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_offset_of_an_earlier_topic_of_the_name_tells_nothing_of_this_one(
+    store: ClusterStore, kept: bool
+) -> None:
+    """Its coordinator kept it (it was loading while the topic was deleted), and lists it."""
+    snapshot(store, 60, READ if kept else ())  # an earlier release took it for one of this topic
+    live = FakeCluster(2)
+    live.others = ((), (GroupOffset("etl", "other", 0, 5),))
+    live.offsets_of = {"a": {0: 60, 1: 60}, "etl": {0: 90, 1: 90}}
+    plan = plan_of(live, store)
+    assert names(plan) == [[], []]
+
+    live.offsets_of["etl"] = {0: None, 1: None}  # asked by the id: it has none
+    rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.free_partitions]
+    found = recheck(live, plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    assert {refusal.name for refusal in found.refused.values()} == {"no-committed-offset"}
+    assert names(plan_of(live, store)) == [["no-committed-offset"], ["no-committed-offset"]]
 
 
 class Reading(FakeCluster):
