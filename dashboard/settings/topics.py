@@ -63,11 +63,27 @@ def declared(
 
 
 def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
-    """The declarations of a settings file, in its order. Raises SettingsError."""
-    return tuple(
-        declaration(glob, entry.entries, f'{where}, [topics."{glob}"]')
-        for glob, entry in tables(table, "topics", where)
-    )
+    """The declarations of a settings file, in its order. Raises SettingsError, for one that can
+    never count, too: of a replay window that somebody wrote nothing may be dropped unsaid.
+    """
+    found: list[TopicDeclaration] = []
+    for glob, entry in tables(table, "topics", where):
+        own = f'{where}, [topics."{glob}"]'
+        above = next((d.glob for d in found if _takes_all_of(d.glob, glob)), None)
+        if above is not None:
+            raise SettingsError(
+                f'{own}: it never counts, because [topics."{above}"] above it matches the same '
+                "topics and the first match counts",
+                f'Move it above [topics."{above}"], or drop it.',
+            )
+        found.append(declaration(glob, entry.entries, own))
+    return tuple(found)
+
+
+def _takes_all_of(glob: str, other: str) -> bool:
+    """Whether a glob surely matches whatever the other one does."""
+    only_stars = not set("?[").intersection(glob)  # they would match the other's own signs as text
+    return only_stars and fnmatch.fnmatchcase(other, glob)
 
 
 def on_page(entry: Mapping[str, Any], where: str) -> TopicDeclaration:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from datetime import timedelta
 from pathlib import Path
@@ -62,6 +63,27 @@ def test_the_environment_stands_above_the_file(alone: Path) -> None:
     assert settings.state_dir == Path("~/state").expanduser()
     assert settings.read_only
     assert settings.spark_remote == "sc://h:15002"
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "is_dead"),
+    [
+        ("*", "payments", True), ("pay*", "payments-*", True), ("a*c", "a?c", True),
+        ("payments", "*", False), ("payments-*", "pay*", False), ("a?c", "a*c", False),
+        ("*-dlq", "payments-*", False),
+    ],
+)  # fmt: skip
+def test_a_topics_section_that_never_counts_is_refused(
+    alone: Path, above: str, below: str, is_dead: bool
+) -> None:
+    file = alone / "lowwater.toml"
+    file.write_text(f'[topics."{above}"]\n[topics."{below}"]\nreplay_window = "7d"\n')
+    said = f'[topics."{below}"]: it never counts, because [topics."{above}"] above it'
+    if is_dead:
+        with pytest.raises(SettingsError, match=re.escape(said)):
+            load(file)
+    else:
+        assert [d.glob for d in load(file).topics] == [above, below]
 
 
 def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
