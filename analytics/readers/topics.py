@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.readers.reader_lags import UNKNOWN_READERS
 from dashboard.core.arrow import column, field, known_true, looked_up, unfolded
-from dashboard.domain.system_topics import is_system_topic
+from dashboard.domain.system_topics import REMOTE_STORAGE, is_system_topic
 from dashboard.history.log_ends import new_topics
 from dashboard.history.streams_groups import known, told
 from dashboard.safety.guard_texts import NEVER_LIFTABLE
@@ -81,7 +82,7 @@ def _row(topic: Mapping[str, object], found: TopicDeclaration | None) -> dict[st
 
 
 SETTINGS = (
-    "cleanup.policy", "segment.bytes", "segment.ms", "retention.ms", "remote.storage.enable",
+    "cleanup.policy", "segment.bytes", "segment.ms", "retention.ms", *REMOTE_STORAGE,
     "unclean.leader.election.enable",
 )  # fmt: skip
 
@@ -99,8 +100,8 @@ def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
         found = of_topics.filter(pc.equal(of_topics["key"], key))
         return looked_up(names, column(found, "name"), column(found, "value"))
 
-    def is_true(key: str) -> pa.Array:
-        return known_true(pc.equal(value(key), "true"))
+    def is_true(*keys: str) -> pa.Array:
+        return reduce(pc.or_, (known_true(pc.equal(value(key), "true")) for key in keys))
 
     segment_bytes = pc.fill_null(value("segment.bytes").cast(pa.int64()), DEFAULT_SEGMENT_BYTES)
     return (
@@ -108,7 +109,7 @@ def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
         .append_column("segment_bytes", segment_bytes)
         .append_column("segment_ms", value("segment.ms").cast(pa.int64()))
         .append_column("retention_ms", value("retention.ms").cast(pa.int64()))
-        .append_column("remote_storage", is_true("remote.storage.enable"))
+        .append_column("remote_storage", is_true(*REMOTE_STORAGE))
         .append_column("unclean_election", is_true("unclean.leader.election.enable"))
     )
 

@@ -10,10 +10,11 @@ from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import DescribeConfigsRequest, error_name
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import ConfigEntry
+from dashboard.domain.system_topics import REMOTE_STORAGE
 
 TOPIC_KEYS = (
     "cleanup.policy", "retention.ms", "retention.bytes", "local.retention.ms",
-    "local.retention.bytes", "remote.storage.enable", "segment.bytes", "segment.ms",
+    "local.retention.bytes", *REMOTE_STORAGE, "segment.bytes", "segment.ms",
     "delete.retention.ms", "file.delete.delay.ms", "min.cleanable.dirty.ratio",
     "min.compaction.lag.ms", "max.compaction.lag.ms", "message.timestamp.type",
     "min.insync.replicas", "unclean.leader.election.enable",

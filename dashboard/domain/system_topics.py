@@ -15,6 +15,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+# Topic settings by which brokers keep records in remote storage too: Kafka's own (KIP-405), of
+# Confluent's and Redpanda's tiered storage.
+REMOTE_STORAGE = ("remote.storage.enable", "confluent.tier.enable", "redpanda.remote.write")
+
 
 @dataclass(frozen=True, slots=True)
 class SystemTopic:

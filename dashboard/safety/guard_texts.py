@@ -125,10 +125,7 @@ _TEXTS: dict[str, _Text] = {
     "changelog-source": _Text(
         "{topic} may be the source of a state store ({why}): Kafka Streams restores from it "
         "whatever its groups committed.",
-        _override(
-            'Declare state_restore = "none" for it where no table is built from it',
-            "changelog-source",
-        ),
+        _override("{ends}", "changelog-source"),
     ),
     "remote-storage": _Text(
         "{topic} has remote storage, where records are kept for long on purpose: a purge deletes "
@@ -185,7 +182,7 @@ def guard(name: str, **facts: Any) -> Guard:
     unread-by-group group_id, committed_offset, target_offset, records ·
     no-committed-offset who · readers-undeclared topic ·
     unseen-reader-suspected topic, bytes_out, explained · members-without-commits group_id ·
-    share-group group_id, why · changelog-source topic, why · remote-storage topic ·
+    share-group group_id, why · changelog-source topic, why, ends · remote-storage topic ·
     under-replicated brokers · reassigning adding, removing · leader-log-dir-move broker_id,
     log_dir · unclean-election-enabled topic · over-limit partitions, limit · no-history data ·
     stale-history why.

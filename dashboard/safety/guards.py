@@ -288,6 +288,10 @@ def _add_moment_guards(found: _Found, groups: Standing) -> None:
     found.add("unclean-election-enabled", rows["unclean_election"], topic=topic)
 
 
+# What ends `changelog-source`, but that of a name: a declaration may not open an own changelog.
+_DECLARE = pa.scalar('Declare state_restore = "none" for it where no table is built from it')
+
+
 def _add_restorers(found: _Found, groups: Standing) -> None:
     """A table's source may be its own changelog (reuse.ktable.source.topics), whatever its
     cleanup policy: its application restores from records that its group has committed.
@@ -298,10 +302,11 @@ def _add_restorers(found: _Found, groups: Standing) -> None:
     both = pc.and_(pc.match_substring(policy, "compact"), pc.match_substring(policy, "delete"))
     both = pc.and_(pc.fill_null(both, False), pc.invert(declared))
     by_name = pa.scalar("its name ends with -changelog")
-    found.add("changelog-source", named, "named", topic=topic, why=by_name)
+    leave = pa.scalar("Leave it to its application, or delete the topic with it")
+    found.add("changelog-source", named, "named", topic=topic, why=by_name, ends=leave)
     compacted = pa.scalar("it is compacted, as the source of a table is")
     both = pc.and_(both, pc.invert(named))
-    found.add("changelog-source", both, "compacted", topic=topic, why=compacted)
+    found.add("changelog-source", both, "compacted", topic=topic, why=compacted, ends=_DECLARE)
     at, app = column(groups.restorers, "row"), column(groups.restorers, "group_id")
     names = column(rows, "topic").take(at)
     # An application reads its own repartition topics once, and restores nothing from them.
@@ -314,7 +319,7 @@ def _add_restorers(found: _Found, groups: Standing) -> None:
     )
     at, app, names = (values.filter(stands) for values in (at, app, names))
     why = pc.binary_join_element_wise("Kafka Streams application ", app, " reads it", "")
-    found.add_at("changelog-source", at, app, "streams", topic=names, why=why)
+    found.add_at("changelog-source", at, app, "streams", topic=names, why=why, ends=_DECLARE)
     _add_global_tables(found, groups)
 
 
@@ -337,7 +342,7 @@ def _add_global_tables(found: _Found, groups: Standing) -> None:
     stands = pc.and_(pc.invert(vouched), _chunked(pc.invert(read)))
     # Who accepts the tables of some applications has not accepted those of the next.
     fact = f"global tables of {', '.join(applications)}"
-    found.add("changelog-source", stands, fact, topic=rows["topic"], why=why)
+    found.add("changelog-source", stands, fact, topic=rows["topic"], why=why, ends=_DECLARE)
 
 
 def _offered(name: str, group_id: pa.Array) -> dict[str, pa.Array]:

@@ -23,6 +23,7 @@ from dashboard.domain.model import (
     TopicState,
     is_telling,
 )
+from dashboard.domain.system_topics import REMOTE_STORAGE
 from dashboard.history.epoch_ends import read_lost
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.tiers import Tiers, read_tiers
@@ -33,7 +34,7 @@ TOPIC_CONFIGS = (
     "cleanup.policy",
     "retention.ms",
     "retention.bytes",
-    "remote.storage.enable",
+    *REMOTE_STORAGE,
     "unclean.leader.election.enable",
     "segment.bytes",
     "segment.ms",

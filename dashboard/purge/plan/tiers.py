@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from dashboard.core.errors import ClusterError
 from dashboard.core.sealed import Count, Text
 from dashboard.domain.model import LogDirsAnswer, TieredOffsets, TopicPartition, TopicState
+from dashboard.domain.system_topics import REMOTE_STORAGE
 from dashboard.purge.plan.cluster_seam import Cluster
 
 
@@ -80,7 +81,7 @@ def read_tiers(
 
 def is_remote(config: Mapping[str, str | None]) -> bool:
     """Whether a topic's settings say that it has remote storage."""
-    return config.get("remote.storage.enable") == "true"
+    return any(config.get(key) == "true" for key in REMOTE_STORAGE)
 
 
 def taken(tiers: Tiers, start: int | None, target: int | None, end: int | None) -> Taken | None:

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from dashboard.domain.model import ANY_TOPIC, Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.domain.model import (
+    ANY_TOPIC,
+    Group,
+    GroupListing,
+    GroupOffset,
+    Guard,
+    TopicPartition,
+)
 from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of, offset_topics
 from dashboard.purge.plan.guards import Finding, findings
 from dashboard.purge.plan.lifting import Override, lift
@@ -56,6 +63,8 @@ def test_a_partition_in_a_bad_moment_is_guarded(change: dict[str, Any], guard: s
         ({"cleanup.policy": "compact"}, "not-deletable"),
         ({"cleanup.policy": "compact,delete"}, "changelog-source"),
         ({"remote.storage.enable": "true"}, "remote-storage"),
+        ({"confluent.tier.enable": "true"}, "remote-storage"),
+        ({"redpanda.remote.write": "true"}, "remote-storage"),
         ({"unclean.leader.election.enable": "true"}, "unclean-election-enabled"),
     ],
 )
@@ -292,7 +301,11 @@ def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
     remembered = [RememberedOffset(group, TOPIC, 1, 4, topic_id) for group in ("share", "a")]
     assert claims_of(listing, remembered, {p.key: p for p in two}) == {
         TopicPartition(TOPIC, 0): (GroupClaim("share", 7),),
-        TopicPartition(TOPIC, 1): (GroupClaim("a", 4, remembered=True), GroupClaim("share", None)),
+        # Of group a the coordinator says that what it committed was on an earlier topic.
+        TopicPartition(TOPIC, 1): (
+            GroupClaim("a", None, remembered=True),
+            GroupClaim("share", None),
+        ),
     }
 
 
@@ -301,6 +314,10 @@ def test_where_nothing_is_left_to_delete_nobody_loses_anything() -> None:
 
 
 def reads_of(application: Group, topic: str, **change: Any) -> list[str]:
+    return [guard.reason for guard in guards_of(application, topic, **change)]
+
+
+def guards_of(application: Group, topic: str, **change: Any) -> list[Guard]:
     key = TopicPartition(topic, 0)
     found = facts(partition(topic=topic), groups=(application,))
     claims = {key: (GroupClaim("app", 80), GroupClaim("other", 80))}
@@ -309,7 +326,7 @@ def reads_of(application: Group, topic: str, **change: Any) -> list[str]:
         "waived": (), "declarations": {topic: replace(declared(), **change)},
         "most_partitions": 10, "planned_partitions": 1,
     }  # fmt: skip
-    return [f.guard.reason for f in findings(found, {key: ResolvedTarget(50)}, **given)[key]]
+    return [f.guard for f in findings(found, {key: ResolvedTarget(50)}, **given)[key]]
 
 
 APP = Group("app", "classic", "Empty", 0, is_streams=True)
@@ -357,6 +374,16 @@ def test_an_application_that_is_gone_is_named_there_and_where_it_has_an_offset()
 def test_repartition_topics_of_the_application_are_read_once_and_never_restored_from() -> None:
     assert reads_of(APP, "app-join-repartition") == []
     assert len(reads_of(APP, "other-join-repartition")) == 1, "another's is its source"
+
+
+def test_what_is_offered_ends_the_guard() -> None:
+    """No declaration ends it for an own changelog."""
+    (own,) = guards_of(replace(APP, is_streams=False), "app-store-changelog")
+    assert "state_restore" not in own.lift
+    assert own.lift.startswith("Leave it to its application, or delete the topic with it; or")
+    (source,) = guards_of(APP, "orders")
+    assert 'Declare state_restore = "none"' in source.lift
+    assert guards_of(APP, "orders", state_restore="none") == []
 
 
 def test_a_changelog_is_one_whatever_is_declared() -> None:
