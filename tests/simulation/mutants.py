@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from dashboard.cluster import group_lists, groups
+from dashboard.cluster import group_lists, group_offsets, groups
 from dashboard.domain.model import GroupListing, LeaderLogStart
 from dashboard.history import epoch_ends
 from dashboard.purge.evidence import memory_age
@@ -81,6 +81,11 @@ def a_group_born_after_the_plan_is_overlooked() -> Planted:
         ),
         _nobody_listed(),
     )  # fmt: skip
+
+
+def an_offset_is_of_the_topic_that_bears_the_name() -> Planted:
+    """What a coordinator lists it must have been told of the topic as it is now."""
+    return _patched(mock.patch.object(group_offsets, "_of_ids", lambda _, groups, *__: groups))
 
 
 def members_that_wait_read_nothing() -> Planted:
@@ -537,6 +542,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         a_copy_is_the_journal,
         who_began_may_go_on_for_ever,
         silence_means_nothing,
+        an_offset_is_of_the_topic_that_bears_the_name,
     )
 }
 
@@ -563,6 +569,7 @@ CAUGHT_BY = {
     "an_ex_leader_knows_that_it_leads": 16,
     "an_incomplete_list_of_groups_is_enough": 4,
     "an_offset_past_the_end_is_believed": 0,
+    "an_offset_is_of_the_topic_that_bears_the_name": 55,
     "an_older_epoch_speaks_for_a_lost_one": 85,
     "any_broker_knows_the_coordinators": 29,
     "any_broker_knows_the_topics_id": 12,

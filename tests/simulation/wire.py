@@ -12,10 +12,11 @@ from random import Random
 from types import SimpleNamespace as Answer
 from typing import Any
 
-from kafka.protocol.consumer import ConsumerProtocolSubscription
+from kafka.protocol.consumer import ConsumerProtocolSubscription, OffsetFetchResponse
 
 from dashboard.cluster import groups as product
 from dashboard.cluster.protocol.messages import ConsumerProtocolAssignment
+from dashboard.cluster.topics import topic_id
 from dashboard.core.errors import BrokerError, ClusterError
 from dashboard.domain.model import GroupListing, TopicPartition
 from tests.simulation import coordinators
@@ -28,6 +29,7 @@ _VERSIONS = {
     "DescribeGroupsRequest": 5, "OffsetFetchRequest": 7,
     "FindCoordinatorRequest": 4, "ListOffsetsRequest": 4,
 }  # fmt: skip
+_BY_ID = 10  # the first OffsetFetch that knows topics by their ids
 _LOADING, _NO_COORDINATOR, _NOT_COORDINATOR = 14, 15, 16
 _UNKNOWN, _NOT_LEADER, _HIDDEN = 3, 6, 29
 _STAGES = {
@@ -111,6 +113,8 @@ class ModelWire:
 
     def version(self, message: Any, newest: int | None = None) -> int:
         known = _VERSIONS.get(message.__name__, message.valid_versions[1])
+        if self.world.tells_ids and message.__name__ == "OffsetFetchRequest":
+            known = _BY_ID
         return min(known, known if newest is None else newest)
 
     def oldest(self, message: Any) -> int:
@@ -120,6 +124,17 @@ class ModelWire:
         made = request(self)
         name = type(made).__name__.removesuffix("Request")
         return _ANSWERS[name](self, made)
+
+    def ask_rows(
+        self,
+        request: Any,
+        decode: Callable[[memoryview[int]], Any],
+        deadline: float,  # noqa: ARG002
+    ) -> Any:
+        made = request(self)
+        groups = [_committed_rows(self, group, made.API_VERSION) for group in made.groups]
+        answer = OffsetFetchResponse(version=made.API_VERSION, throttle_time_ms=0, groups=groups)
+        return decode(memoryview(answer.encode()))
 
     @property
     def listed(self) -> dict[str, Told]:
@@ -284,6 +299,51 @@ def _committed(wire: ModelWire, request: Any) -> Any:
     return Answer(
         error_code=0, topics=[Answer(name=name, partitions=rows) for name, rows in topics.items()]
     )
+
+
+def _committed_rows(wire: ModelWire, asked: Any, version: int) -> Any:
+    """One group's offsets of all topics by name; by id those that it committed on these topics."""
+    one = OffsetFetchResponse.OffsetFetchResponseGroup
+    one_topic = one.OffsetFetchResponseTopics
+    told = wire.listed.get(asked.group_id)
+    if told is None:
+        return one(group_id=asked.group_id, topics=[], error_code=_NOT_COORDINATOR, version=version)
+
+    def rows(keys: Iterable[TopicPartition]) -> list[Any]:
+        return [
+            one_topic.OffsetFetchResponsePartitions(
+                partition_index=key.partition, error_code=0, metadata="", version=version,
+                committed_offset=told.commits[key] if _counts(key) else -1,
+                committed_leader_epoch=told.epochs.get(key, -1) if _counts(key) else -1,
+            )
+            for key in keys
+        ]  # fmt: skip
+
+    def _counts(key: TopicPartition) -> bool:
+        by_name = version < _BY_ID
+        return key in told.commits and (by_name or wire.world.is_of_now(asked.group_id, key))
+
+    if version < _BY_ID:
+        hides = wire.world.hiding == wire.broker_id
+        names = {} if hides else _by_topic(sorted(told.commits))
+        topics = [
+            one_topic(name=name, partitions=rows(TopicPartition(name, n) for n in numbers),
+                      version=version)
+            for name, numbers in names.items()
+        ]  # fmt: skip
+    else:
+        of = {spelled: name for name, spelled in wire.view.topic_ids.items()}
+        topics = [
+            one_topic(
+                topic_id=t.topic_id, version=version,
+                partitions=rows(
+                    TopicPartition(of.get(topic_id(t.topic_id.bytes) or "", ""), n)
+                    for n in t.partition_indexes
+                ),
+            )
+            for t in asked.topics
+        ]  # fmt: skip
+    return one(group_id=asked.group_id, topics=topics, error_code=0, version=version)
 
 
 def _offsets(wire: ModelWire, request: Any) -> Any:

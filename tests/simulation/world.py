@@ -71,6 +71,7 @@ class World:
         self.host_ahead = 0.0  # the host's clock before the brokers'; negative: behind
         self.splits_when_sent = False  # as a leader has truncated what it was sent
         self.stops_when_sent = False  # followers fetch nothing any more once a leader has truncated
+        self.tells_ids = False  # coordinators know of which topic an offset is (Kafka 4.1)
         self.recreates_when_split = False  # and the topic is made anew where the controllers are
         self.read_at: list[float] = []  # when leaders were asked where their logs start
         self.window = 0.0  # how old a record must be before it may go
@@ -269,9 +270,9 @@ class World:
         for number in range(count):
             key = TopicPartition(topic, number)
             where = [ids[(number + i) % len(ids)] for i in range(self.replication)]
+            topic_id = f"id-{topic}-{self._births}".ljust(21, "-") + "A"  # as Kafka spells 16 bytes
             part = Partition(
-                key, f"id-{topic}-{self._births}", {b: Replica() for b in where}, where[0],
-                isr=set(where),
+                key, topic_id, {b: Replica() for b in where}, where[0], isr=set(where)
             )  # fmt: skip
             self.parts[key] = part
             if self.brokers[where[0]].view is None:  # else it learns of it later
@@ -435,6 +436,11 @@ class World:
             self.has_read.setdefault(group_id, {})[key] = Read(
                 up_to, part.topic_id, tuple(part.log.epochs)
             )
+
+    def is_of_now(self, group_id: str, key: TopicPartition) -> bool:
+        """Whether the group has committed on the topic as it is now."""
+        read, part = self.has_read.get(group_id, {}).get(key), self.parts.get(key)
+        return read is not None and part is not None and read.topic_id == part.topic_id
 
     def start_over(self, group_id: str, key: TopicPartition) -> None:
         """The group stands at the log start, and reads from there."""
