@@ -66,6 +66,7 @@ bench-large: ## Collect and analyze a million partitions, and a long history (so
 	@$(BIN)/python -m tests.bench.bench_engine --large
 	@$(BIN)/python -m tests.bench.bench_memory history
 	@$(BIN)/python -m tests.bench.bench_memory inventory
+	@$(BIN)/python -m tests.bench.bench_memory kept
 
 soak: ## The demo under faults and purges for SOAK_MINUTES, from SOAK_SEED if given (docs/soak.md)
 	@tools/install.sh java chromium

@@ -6,7 +6,7 @@ that were pruned meanwhile, or are damaged, are left out and named, and the anal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -19,7 +19,7 @@ from dashboard.history import folded
 from dashboard.history.holes import holes_of
 from dashboard.history.streams_groups import DETAIL
 from dashboard.store.buckets import LONG
-from dashboard.store.snapshot_files import Kind, Manifest, time_of
+from dashboard.store.snapshot_files import Kind, Manifest, Part, time_of
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 
@@ -51,35 +51,21 @@ class Kept(ClusterStore):
 class OnDriver(Kept):
     """The store for what an analysis does in the driver, where there is no room for long tables."""
 
-    def read(
+    def read_files(
         self,
         kind: Kind,
-        item_id: str,
+        manifest: Manifest,
         table: str,
+        files: Sequence[Part],
         columns: list[str] | None = None,
         *,
         only: pc.Expression | None = None,
     ) -> pa.Table:
-        """A short table; raises AssertionError for a long one, which Spark's tasks read."""
-        _no_long_table(kind, table)
-        return super().read(kind, item_id, table, columns, only=only)
-
-    def parts(
-        self,
-        kind: Kind,
-        item_id: str,
-        table: str,
-        columns: list[str] | None = None,
-        *,
-        only: pc.Expression | None = None,
-    ) -> Iterator[pa.Table]:
-        """As `read`."""
-        _no_long_table(kind, table)
-        return super().parts(kind, item_id, table, columns, only=only)
-
-
-def _no_long_table(kind: Kind, table: str) -> None:
-    assert table not in LONG[kind], f"the long table {table} is read in the driver"
+        """Files of a short table, which whatever else reads comes to; raises AssertionError for
+        those of a long one, which Spark's tasks read.
+        """
+        assert table not in LONG[kind], f"the long table {table} is read in the driver"
+        return super().read_files(kind, manifest, table, files, columns, only=only)
 
 
 def since(cluster: ClusterStore, base: Manifest | None, snapshot: Manifest) -> list[str]:
@@ -219,14 +205,16 @@ def unreadable(
 def _wrong(
     cluster: ClusterStore, kind: Kind, tables: Mapping[str, Sequence[str]]
 ) -> dict[str, StoreError]:
-    """Why these tables of some folders cannot be read whole, by the folder's id."""
-    found = {}
+    """Why these tables of some folders cannot be read whole, by the folder's id. They are only
+    looked at, file by file, and nothing of them is kept: so the driver may.
+    """
+    store, found = ClusterStore(cluster.store, cluster.cluster_id), {}
     for item_id, names in tables.items():
         try:
             manifest = cluster.manifest(kind, item_id)
             for name in names:
-                for part in manifest.files(name):  # one by one: they are only looked at
-                    cluster.read_files(kind, manifest, name, [part])
+                for part in manifest.files(name):
+                    store.read_files(kind, manifest, name, [part])
         except StoreError as error:
             found[item_id] = error
     return found

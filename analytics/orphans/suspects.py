@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
@@ -31,84 +32,6 @@ from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
 UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment names
-
-# `snap` numbers the snapshots: integers are joined instead of their ids. Topics are numbered by
-# name (`name_no`) and, where the folder's partition.metadata tells it, by id: a topic that was
-# deleted and recreated has the name of today's and another id. 200: Kafka cuts longer topics in the
-# names of -delete and -stray folders. COPIES: folders of this name on the broker.
-_STATEMENT = """
-with folders as (
-    select snap, broker_id, log_dir, directory, topic, partition, topic_id, kind as folder,
-        sum(log_bytes) as size_bytes, sum(index_bytes) as index_bytes,
-        sum(allocated_bytes) as allocated_bytes, max(newest_at) as newest_at,
-        max(scanned_at) as scanned_at, max(log_end_offset) as log_end_offset
-    from {segments} join {snaps} using (snapshot_id)
-    group by snap, broker_id, log_dir, directory, topic, partition, topic_id, kind
-),
-placed as (
-    select snap, topic_no, partition, replicas,
-        concat(coalesce(adding, array()), coalesce(removing, array())) as moving
-    from {partitions} join {snaps} using (snapshot_id) left join (
-        select snap, topic_no, partition, adding, removing
-        from {reassignments} join {snaps} using (snapshot_id)
-    ) using (snap, topic_no, partition)
-),
-known as (
-    select folders.*, names.topic_no as name_no, coalesce(names.listed, false) as name_listed,
-        names.topic_id as name_id, ids.topic_no as id_no,
-        coalesce(ids.topic, folders.topic) as real_topic, COPIES as copies
-    from folders
-        left join {names} as names on folders.snap = names.snap and folders.topic = names.topic
-        left join {names} as ids on folders.snap = ids.snap and folders.topic_id = ids.topic_id
-    where not coalesce(names.doubtful, false)
-),
-numbered as (
-    select *, if(topic_id is null or (name_listed and name_id is null),
-        if(name_listed, name_no, null), id_no) as topic_no
-    from known
-),
-judged as (
-    select numbered.*, placed.topic_no is not null and (replicas is null
-        or array_contains(replicas, broker_id) or array_contains(moving, broker_id)) as assigned
-    from numbered left join placed using (snap, topic_no, partition)
-),
-suspected as (
-    select snap, broker_id, log_dir, directory, real_topic as topic, partition, topic_id, folder,
-        size_bytes, index_bytes, allocated_bytes, newest_at, scanned_at, log_end_offset,
-        assigned, topic_no is null and name_listed as recreated, topic_no is not null as has_topic,
-        name_no, name_id, topic_no as lives_no
-    from judged where folder <> 'live' or not assigned or copies > 1
-    union all
-    select snap, broker_id, log_dir, concat(lost.topic, '-', partition), lost.topic, partition,
-        null, 'checkpoint', 0, 0, 0, null, scanned_at, null, false, false, false, topic_no,
-        topic_id, null
-    from (
-        select * from (
-            select snap, broker_id, log_dir, topic, partition,
-                xxhash64(broker_id, log_dir, left(topic, 200), partition) as place
-            from {checkpoints} join {snaps} using (snapshot_id)
-        ) left anti join (
-            select snap, xxhash64(broker_id, log_dir, left(topic, 200), partition) as place
-            from {segments} join {snaps} using (snapshot_id)
-        ) using (snap, place)
-    ) as lost
-        join {scans} using (snap, broker_id, log_dir)
-        left join {names} as names using (snap, topic)
-    where not coalesce(names.doubtful, false)
-    union all
-    select snap, broker_id, log_dir, if(is_future, null, concat(topic, '-', partition)), topic,
-        partition, null, if(is_future, 'future', 'live'), size_bytes, null, null, null, null, null,
-        false, false, listed, topic_no, names.topic_id, if(listed, topic_no, null)
-    from (
-        select snap, broker_id, log_dir, topic_no, partition, size_bytes, is_future
-        from {replicas} join {snaps} using (snapshot_id)
-        where error = :unassigned and log_dir is not null
-    ) join {names} as names using (snap, topic_no)
-        left join placed using (snap, topic_no, partition)
-    where not doubtful and not coalesce(array_contains(moving, broker_id), false)
-)
-select * from suspected
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +94,7 @@ def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[Suspect
     scanned = _scans(snapshots)
     several = pc.any(pc.not_equal(scanned["log_dir"], _first_log_dir(scanned))).as_py()
     found = tables.sql(
-        _STATEMENT.replace("COPIES", _COUNTED if several else "1"),
+        _statement().replace("COPIES", _COUNTED if several else "1"),
         args={"unassigned": UNASSIGNED},
         snaps=tables.from_arrow(pa.table({"snapshot_id": ids, "snap": numbers})),
         names=tables.from_arrow(_names(tables, snapshots)),
@@ -188,7 +111,11 @@ def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[Suspect
     return [told[snapshot_id] for snapshot_id in ids]
 
 
-# Only where a broker has several log dirs: the window sorts every folder.
+def _statement() -> str:
+    return files("analytics.orphans").joinpath("suspects.sql").read_text("utf-8")
+
+
+# Folders of this name on the broker. Only where it has several log dirs: the window sorts them all.
 _COUNTED = """if(folder = 'live',
             count(*) over (partition by folders.snap, broker_id, directory), 1)"""
 _LONG = ("segments", "checkpoints", "partitions", "reassignments", "replicas")

@@ -25,7 +25,7 @@ from dashboard.settings.settings import Settings, load
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import engine_peers as peers
 from tests.bench.large_history import EVERY, Shape, lengthen, write
-from tests.bench.processes import Clock, peaks, timed
+from tests.bench.processes import Clock, timed
 
 RUNS = 3
 KEPT = 48
@@ -37,7 +37,6 @@ GROUPS = 1000
 MOST_AGAINST_PEERS = 2.5
 MOST_LARGE = 4.0
 MOST_FIRST_SECONDS = 4.0
-MOST_MEMORY = int(1.6 * 2**30)
 _TABLES = ("holds", "reclaimable", "trends")
 _PEERS = {"DuckDB": peers.by_duckdb, "Polars": peers.by_polars}
 
@@ -51,7 +50,6 @@ class Lab:
         self.cluster = ClusterStore(Store(folder), "bench")
         self.began = utc_now().replace(microsecond=0) - EVERY * (shape.snapshots + 2 * RUNS + 4)
         self.step = 0
-        self.peak: dict[str, int] = {}  # bytes, before any peer ran in this process
 
     def grow(self, snapshots: int) -> None:
         """The next snapshots of the history."""
@@ -85,7 +83,6 @@ def main() -> int:
         if not options.large_only:
             lab = Lab(spark, folder, shape)
             missed += _history(lab, clock, options)
-            missed += _memory(lab.peak)
         if options.large or options.large_only:
             shutil.rmtree(folder)
             missed += _one_snapshot(Lab(spark, folder, Shape(1_000_000, 10_000, 1)))
@@ -100,7 +97,6 @@ def _history(lab: Lab, clock: Clock, options: argparse.Namespace) -> list[str]:
     lab.grow(options.snapshots)
     seconds: dict[str, list[float]] = {name: [] for name in ("fresh", *_PEERS)}
     seconds["full"] = [clock.timed("full", lambda: lab.analyze(full=True))]
-    lab.peak = peaks()
     wrong = _compared(lab)
     for _ in range(RUNS):
         _fresh(lab, clock, seconds, "fresh")
@@ -164,14 +160,6 @@ def _one_snapshot(lab: Lab) -> list[str]:
     print(f"DuckDB {duck:.2f} s, Polars {polars:.2f} s: {again / min(duck, polars):.1f} x")
     missed = again > MOST_LARGE * min(duck, polars)
     return wrong + ([f"1,000,000 within {MOST_LARGE:g} x"] if missed else [])
-
-
-def _memory(peak: dict[str, int]) -> list[str]:
-    """A driver's, Java's and a worker's: two workers run at once."""
-    print("peak memory: " + ", ".join(f"{n} {size / 2**30:.2f} GiB" for n, size in peak.items()))
-    workers = peak.get("python", peak.get("python3", 0))
-    whole = sum(peak.values()) + workers
-    return ["1.6 GiB of memory"] if whole > MOST_MEMORY else []
 
 
 def _first(size: int) -> list[str]:

@@ -1,7 +1,8 @@
 """Peak memory of each process of an analysis: `python -m tests.bench.bench_memory ROW`.
 
 ROW `history`: 1,000,000 x 3, 12 snapshots at once. ROW `inventory`: 100,000 x 3 with 120 segments a
-replica, 36 million, twice: anew, and going on. Snapshots are written by a process of its own.
+replica, 36 million, twice: anew, and going on. ROW `kept`: 100,000 x 3, 48 snapshots at once, then
+the newest by what was known before it. Snapshots are written by a process of its own.
 """
 
 from __future__ import annotations
@@ -23,26 +24,31 @@ from dashboard.core.clock import utc_now
 from dashboard.settings.settings import load
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench.large_history import EVERY, Shape, write
-from tests.bench.processes import Clock, peaks
+from tests.bench.processes import Clock, peaks, together
 
 MIB = 1 << 20
 MOST_DRIVER, MOST_WORKER = 700 * MIB, 1024 * MIB
 MOST_SECONDS = 100.0  # of the row `history`
+MOST_TOGETHER = 1638 * MIB  # of the row `kept`
 _NAME = 60
 _EVERY_SECONDS = 0.5
 ROWS = {
     "history": Shape(1_000_000, 10_000, 12, _NAME),
     "inventory": Shape(100_000, 1_000, 2, _NAME, 120),
+    "kept": Shape(100_000, 1_000, 48),
 }
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of an analysis, and the peak of each kind of process by then, in bytes."""
+    """Seconds of an analysis, and the peak of each kind of process by then, in bytes; `together`:
+    the most that all of them held at one moment of it, shared pages once.
+    """
 
     seconds: float
     processor: float  # seconds of all processes
     peak: dict[str, int]
+    together: int
 
     @property
     def driver(self) -> int:
@@ -83,17 +89,18 @@ def measure(cluster: ClusterStore, row: str) -> list[str]:
         )
 
     snapshots = cluster.ids("snapshots")
-    runs = {"anew": analyzed(snapshots[-1], full=True)}
-    if row == "inventory":
-        runs = {"anew": analyzed(snapshots[0], full=True)} | {
-            f"going on, {n}": analyzed(name, full=False) for n, name in enumerate(snapshots[1:], 1)
-        }
+    further = {"history": [], "inventory": snapshots[1:], "kept": snapshots[-1:]}[row]
+    first = snapshots[-1 - len(further)]
+    runs = {"anew": analyzed(first, full=True)} | {
+        f"going on, {n}": analyzed(name, full=False) for n, name in enumerate(further, 1)
+    }
     missed = []
     for name, work in runs.items():
         found = observed(work)
         told = ", ".join(f"{kind} {size / MIB:,.0f} MiB" for kind, size in found.peak.items())
         took = f"{found.seconds:.1f} s, {found.processor:.1f} of the processor"
-        print(f"{row}, {name}: {took}; peak memory: {told}", flush=True)
+        whole = f"all together {found.together / MIB:,.0f} MiB"
+        print(f"{row}, {name}: {took}; peak memory: {told}; {whole}", flush=True)
         missed += _missed(f"{row}, {name}", found, row)
     spark.stop()
     return missed
@@ -104,6 +111,7 @@ def _missed(name: str, found: Measured, row: str) -> list[str]:
         "driver at most 700 MiB": found.driver <= MOST_DRIVER,
         "a worker at most 1 GiB": found.worker <= MOST_WORKER,
         f"{MOST_SECONDS:.0f} s": row != "history" or found.seconds <= MOST_SECONDS,
+        "1.6 GiB together": row != "kept" or found.together <= MOST_TOGETHER,
     }
     return [f"{name}: {goal}" for goal, reached in goals.items() if not reached]
 
@@ -111,10 +119,12 @@ def _missed(name: str, found: Measured, row: str) -> list[str]:
 def observed(work: Callable[[], object]) -> Measured:
     """Run it, and look at all processes meanwhile: workers end when nobody needs them."""
     most: dict[str, int] = {}
+    moments = [together()]
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(_EVERY_SECONDS):
+            moments.append(together())
             for name, size in peaks().items():
                 most[name] = max(most.get(name, 0), size)
 
@@ -128,7 +138,7 @@ def observed(work: Callable[[], object]) -> Measured:
     (processor,) = clock.processor[""]
     for name, size in peaks().items():
         most[name] = max(most.get(name, 0), size)
-    return Measured(seconds, processor, most)
+    return Measured(seconds, processor, most, max(moments))
 
 
 def _shape(options: argparse.Namespace) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +15,8 @@ import pytest
 
 from analytics import tasks
 from analytics.readers import topics
+from dashboard.store.buckets import Buckets
+from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from tests.bench import large_history
 from tests.spark.test_orphans import Disks, write
@@ -147,14 +149,28 @@ def test_what_one_bucket_knows_counts_in_every_other(at_hand: Lab) -> None:
     assert every(lab, copied(lab.cluster, "other", [4])) == one
 
 
+PLANTED: dict[str, Callable[[ClusterStore, Manifest], Any]] = {
+    "read": lambda store, of: store.read("snapshots", of.id, "replicas", ["size_bytes"]),
+    "parts": lambda store, of: [*store.parts("snapshots", of.id, "replicas")],
+    "read_files": lambda store, of: store.read_files(
+        "snapshots", of, "replicas", of.files("replicas")
+    ),
+    "read_bucket": lambda store, of: store.read_bucket(
+        "snapshots", of, "replicas", buckets=Buckets(1), bucket=0
+    ),
+}
+
+
+@pytest.mark.parametrize("way", PLANTED)
 def test_a_long_table_that_is_read_in_the_driver_ends_the_analysis(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    at_hand: Lab, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
+    lab = at_hand
     lab.write(Snapshot().topic("t", groups={"g": 5}))
     describe = topics.with_new
 
-    def planted(found: Any, cluster: ClusterStore, snapshot: Any, refresh: Any) -> Any:
-        cluster.read("snapshots", snapshot.id, "replicas", ["size_bytes"])
+    def planted(found: Any, cluster: ClusterStore, snapshot: Manifest, refresh: Any) -> Any:
+        PLANTED[way](cluster, snapshot)
         return describe(found, cluster, snapshot, refresh)
 
     monkeypatch.setattr(topics, "with_new", planted)

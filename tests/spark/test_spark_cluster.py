@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import wide_history
 from tests.support.in_buckets import copied
 from tests.support.lab import Lab
 from tests.support.spark_history import ROOT, analytics, declared, findings, history
@@ -55,6 +56,14 @@ def test_a_cluster_gives_the_tables_of_one_machine(lab: Lab, on_cluster: Standal
     assert findings(other, answer["analysis_id"]) == local
     assert [app["name"] for app in on_cluster.state()["completedapps"]] == ["lowwater"]
     assert all(on_cluster.finished_tasks(worker) for worker in (0, 1)), "both did the work"
+
+
+@pytest.mark.timeout(600)
+def test_20_000_partitions_of_a_cluster_that_lost_a_broker_are_told_alike(
+    lab: Lab, on_cluster: Standalone
+) -> None:
+    assert wide_history.differing_elsewhere(lab) == []
+    assert all(on_cluster.finished_tasks(worker) > 8 for worker in (0, 1)), "both did the work"
 
 
 KILLED = """

@@ -12,6 +12,7 @@ import pytest
 from analytics.session.session import open_session
 from dashboard.core.errors import AnalysisError
 from dashboard.settings.settings import Settings
+from tests.support import wide_history
 from tests.support.in_buckets import copied
 from tests.support.lab import Lab
 from tests.support.spark_history import analytics, declared, findings, history
@@ -53,6 +54,16 @@ def test_a_connect_server_gives_the_tables_of_one_machine(
     answer = analytics(store, "--cluster", "other", "--full")
     assert "error" not in answer, answer
     assert findings(other, answer["analysis_id"]) == local
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_20_000_partitions_of_a_cluster_that_lost_a_broker_are_told_alike(
+    lab: Lab, server: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = server.said(r"Spark Connect server started at: \S+:(\d+)")
+    monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{port}")
+    assert wide_history.differing_elsewhere(lab) == []
 
 
 OPENED = """

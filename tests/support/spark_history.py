@@ -85,9 +85,9 @@ def analytics(lab: Lab, *words: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def declared(lab: Lab) -> Lab:
+def declared(lab: Lab, text: str = DECLARED) -> Lab:
     """The lab with settings that a process finds in a file."""
     path = Path(lab.cluster.store.path).with_name("lowwater.toml")
-    path.write_text(DECLARED)
+    path.write_text(text)
     lab.settings = load(path, environ={})
     return lab

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
@@ -78,3 +79,19 @@ def test_a_file_or_name_that_a_text_points_to_is_there() -> None:
         )
 
     assert [(path, f"{m}.{name}") for path, m, name in named if not leads(m, name)] == []
+
+
+def test_a_statement_of_several_lines_stands_in_a_file_of_its_own() -> None:
+    """Where an editor knows it as SQL, and a reader finds it whole."""
+    statement = re.compile(r"\s*(?:with\b.*\bas\b|select\b).*\n.*\n", re.IGNORECASE)
+    within = [
+        f"{path.relative_to(_CLONE)}:{node.lineno}"
+        for path in _ROOTS[1].rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and statement.match(str(node.value))
+    ]
+    assert within == []
+    statements = [*_ROOTS[1].rglob("*.sql")]
+    assert statements
+    for path in statements:
+        assert path.name in path.with_suffix(".py").read_text("utf-8")

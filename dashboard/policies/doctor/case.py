@@ -24,6 +24,8 @@ from dashboard.purge.journal.journal_gate import Sent
 from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
 from dashboard.store.snapshots import ClusterStore
 
+_OURS = pc.ends_with(pc.field("topic"), REPARTITION_SUFFIX)
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -213,21 +215,15 @@ def read_memory(store: ClusterStore) -> Memory:
     if analysis is None:
         return Memory()
     try:
-        holds = _ours(
-            store.read("findings", analysis, "holds", ["topic", "group_id", "last_commit_at"])
-        )
-        reclaimable = _ours(
-            store.read("findings", analysis, "reclaimable", ["topic", "target", "bytes_likely"])
-        )
+        columns = ["topic", "group_id", "last_commit_at"]
+        holds = store.read("findings", analysis, "holds", columns, only=_OURS)
+        columns = ["topic", "target", "bytes_likely"]
+        reclaimable = store.read("findings", analysis, "reclaimable", columns, only=_OURS)
     except StoreError:
         return Memory()
     return Memory(
         frozenset(pc.unique(holds["group_id"]).to_pylist()), _commits(holds), _bytes(reclaimable)
     )
-
-
-def _ours(table: pa.Table) -> pa.Table:
-    return table.filter(pc.ends_with(table["topic"], REPARTITION_SUFFIX))
 
 
 def _commits(holds: pa.Table) -> dict[tuple[str, str], datetime]:

@@ -153,7 +153,7 @@ class _Part:
     @staticmethod
     def read(store: ClusterStore, snapshot: str, rows: Rows) -> _Part:
         def ours(name: str, columns: list[str]) -> tuple[pa.Table, Ints]:
-            table = store.read("snapshots", snapshot, name, columns)
+            table = store.read("snapshots", snapshot, name, columns, only=rows.lines(snapshot))
             row = rows.find(table, rows.topic_of[snapshot])
             kept = np.flatnonzero(row != ABSENT)
             return table.take(pa.array(kept)), row[kept]
@@ -196,10 +196,14 @@ def _configs(
     store: ClusterStore, snapshot: str, topics: Mapping[str, slice]
 ) -> dict[str, dict[str, str | None]]:
     """Topic -> key -> value, of the topics whose settings could be read."""
-    table = store.read("snapshots", snapshot, "configs", ["scope", "name", "key", "value"])
-    table = table.filter(pc.equal(table["scope"], "topic"))
-    table = table.filter(pc.is_in(table["key"], pa.array(_KEYS)))
-    table = table.filter(pc.is_in(table["name"], pa.array(list(topics), pa.string())))
+    own = (
+        (pc.field("scope") == "topic")
+        & pc.field("key").isin(pa.array(_KEYS))
+        & pc.field("name").isin(pa.array(list(topics), pa.string()))
+    )
+    table = store.read(
+        "snapshots", snapshot, "configs", ["scope", "name", "key", "value"], only=own
+    )
     found: dict[str, dict[str, str | None]] = {}
     columns = (table[name].to_pylist() for name in ("name", "key", "value"))
     for name, key, value in zip(*columns, strict=True):

@@ -96,10 +96,10 @@ def _moment(
     *,
     waive: Collection[str],
 ) -> Moment:
-    topic_of = rows.topic_of[snapshot]
+    topic_of, own = rows.topic_of[snapshot], rows.lines(snapshot)
 
     def read(table: str, columns: list[str]) -> pa.Table:
-        return store.read("snapshots", snapshot, table, columns)
+        return store.read("snapshots", snapshot, table, columns, only=own)
 
     manifest = store.manifest("snapshots", snapshot)
     log_start, last_stable, high_watermark, leader_epoch = _offsets(
@@ -108,11 +108,14 @@ def _moment(
     size_bytes, replicas = _sizes(
         read("replicas", ["topic_no", "partition", "size_bytes"]), rows, topic_of
     )
-    fullest = _fullest(read("log_dirs", _LOG_DIRS))
+    fullest = _fullest(store.read("snapshots", snapshot, "log_dirs", _LOG_DIRS))
     cut = _see(store, manifest, rows, commits, memory)
     complete = not manifest.details.get("groups_incomplete")
-    groups = read("groups", ["group_id"])["group_id"].to_pylist() if waive and complete else ()
-    listed = frozenset(waive).intersection(groups)
+    listed = frozenset(waive).intersection(
+        store.read("snapshots", snapshot, "groups", ["group_id"])["group_id"].to_pylist()
+        if waive and complete
+        else ()
+    )
     return Moment(
         at=manifest.taken_at,
         groups_complete=complete,
@@ -134,9 +137,9 @@ def _see(
     store: ClusterStore, snapshot: Manifest, rows: Rows, commits: Commits, memory: Memory
 ) -> pa.Table:
     """Take in what groups had committed by then; the snapshot's EPOCH_ENDS, numbered as rows."""
-    topic_of = rows.topic_of[snapshot.id]
-    cut = store.read("snapshots", snapshot.id, "epoch_ends", EPOCH_ENDS.names)
-    offsets = store.read("snapshots", snapshot.id, "group_offsets", READ)
+    topic_of, own = rows.topic_of[snapshot.id], rows.lines(snapshot.id)
+    cut = store.read("snapshots", snapshot.id, "epoch_ends", EPOCH_ENDS.names, only=own)
+    offsets = store.read("snapshots", snapshot.id, "group_offsets", READ, only=own)
     before = memory.until(snapshot.taken_at)
     if before.num_rows:
         commits.remember(before)
@@ -187,7 +190,8 @@ def earlier(
             continue
         columns = ["topic_no", "partition", *_OFFSETS]
         try:
-            table = store.read("snapshots", snapshot, "partitions", columns)
+            own = rows.lines(snapshot)
+            table = store.read("snapshots", snapshot, "partitions", columns, only=own)
             taken_at = store.manifest("snapshots", snapshot).taken_at
         except StoreError as error:
             if error.code not in GONE:

@@ -68,8 +68,9 @@ def memory(store: ClusterStore, rows: Rows, now: datetime) -> Memory:
     """What the newest analysis remembers of the topics of `rows`. Raises StoreError."""
     analysis = newest_analysis(store)
     there = {} if analysis is None else store.manifest("findings", analysis).tables
+    own = pc.field("topic").isin(pa.array([name for name, _ in rows.names], pa.string()))
     parts = [
-        _numbered(store.read("findings", analysis, table, _HELD), rows)
+        _numbered(store.read("findings", analysis, table, _HELD, only=own), rows)
         for table in ("former_readers", "holds")
         if analysis is not None and table in there  # earlier versions know no former readers
     ]
@@ -158,8 +159,8 @@ def _analysed(
     if analysis is None:
         return set()
     wanted = pa.array(names, pa.string())
-    table = store.read("findings", analysis, "reclaimable", ["topic", "partition", "guards"])
-    table = table.filter(pc.is_in(table["topic"], wanted))
+    columns, own = ["topic", "partition", "guards"], pc.field("topic").isin(wanted)
+    table = store.read("findings", analysis, "reclaimable", columns, only=own)
     of, name = _flat(table)
     number = integers(pc.index_in(table["topic"], value_set=wanted), 0)
     streams = known_streams(store)

@@ -5,12 +5,13 @@ A topic that was recreated under its name is another topic: its offsets mean oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Ints, keys, positions
@@ -49,6 +50,13 @@ class Rows:
         first: dict[str, int] = {}
         found = [first.setdefault(name, at) for at, (name, _) in enumerate(self.names)]
         return np.array(found, dtype=np.int64)
+
+    def lines(self, snapshot: str) -> pc.Expression | None:
+        """Which lines of a snapshot's long tables are of the topics (None: all): of the others no
+        more is held than one file's.
+        """
+        topic_of = self.topic_of[snapshot]
+        return _lines_of(np.flatnonzero(topic_of >= 0).tolist(), len(topic_of))
 
     def find(self, table: pa.Table, topic_of: Ints) -> Ints:
         """The row of each line of a snapshot's table; ABSENT for what is not wanted."""
@@ -93,7 +101,9 @@ def rows(store: ClusterStore, snapshots: Iterable[str], wanted: Callable[[str], 
     for snapshot in snapshots:
         try:
             topics = store.read("snapshots", snapshot, "topics", ["topic_no", "topic", "topic_id"])
-            there = store.read("snapshots", snapshot, "partitions", ["topic_no", "partition"])
+            own = _lines_of(numbering.chosen(topics), topics.num_rows)
+            columns = ["topic_no", "partition"]
+            there = store.read("snapshots", snapshot, "partitions", columns, only=own)
         except StoreError as error:
             if error.code not in GONE:
                 raise
@@ -107,23 +117,37 @@ def rows(store: ClusterStore, snapshots: Iterable[str], wanted: Callable[[str], 
     return Rows(tuple(numbering.names), met >> 32, met & 0xFFFFFFFF, topic_of)
 
 
+def _lines_of(numbers: Collection[int], every: int) -> pc.Expression | None:
+    if len(numbers) == every:
+        return None
+    return pc.field("topic_no").isin(pa.array(list(numbers), pa.int32()))
+
+
 class _Numbering:
     """Topics by name and id, numbered as they are met."""
 
     def __init__(self, wanted: Callable[[str], bool]) -> None:
         self.names: dict[tuple[str, str | None], int] = {}
         self._wanted = wanted
-        self._last: tuple[pa.Table, Ints] | None = None
+        self._last: tuple[pa.Table, dict[int, tuple[str, str | None]]] | None = None
+
+    def chosen(self, topics: pa.Table) -> Mapping[int, tuple[str, str | None]]:
+        """The wanted topics of this table, name and id by their topic number."""
+        if self._last is None or not self._last[0].equals(topics):
+            number = integers(topics["topic_no"], 0).tolist()
+            named = zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True)
+            found = {
+                at: topic
+                for at, topic in zip(number, named, strict=True)
+                if topic in self.names or self._wanted(topic[0])
+            }
+            self._last = topics, found
+        return self._last[1]
 
     def of(self, topics: pa.Table) -> Ints:
         """Per topic number of this table its number here, ABSENT where it is not wanted."""
-        if self._last is not None and self._last[0].equals(topics):
-            return self._last[1]
         number = integers(topics["topic_no"], 0)
         found = np.full(int(number.max(initial=-1)) + 1, ABSENT, dtype=np.int64)
-        named = zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True)
-        for at, topic in zip(number.tolist(), named, strict=True):
-            if topic in self.names or self._wanted(topic[0]):
-                found[at] = self.names.setdefault(topic, len(self.names))
-        self._last = topics, found
+        for at, topic in self.chosen(topics).items():
+            found[at] = self.names.setdefault(topic, len(self.names))
         return found

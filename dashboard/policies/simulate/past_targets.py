@@ -73,13 +73,14 @@ def keeps(store: ClusterStore, snapshot: str, rows: Rows, target: str) -> Keeps 
 
 
 def _retention(store: ClusterStore, snapshot: str, rows: Rows) -> tuple[Ints, Ints, Flags]:
-    table = store.read("snapshots", snapshot, "configs", ["scope", "name", "key", "value"])
     wanted = (pc.field("scope") == "topic") & pc.field("key").isin(
         ["retention.ms", "retention.bytes"]
     )
+    columns = ["scope", "name", "key", "value"]
+    table = store.read("snapshots", snapshot, "configs", columns, only=wanted)
     found: dict[tuple[str, str], int] = {
         (row["name"], row["key"]): int(row["value"])
-        for row in table.filter(wanted).to_pylist()
+        for row in table.to_pylist()
         if row["value"] is not None
     }
     age = np.array([found.get((name, "retention.ms"), _FOR_EVER) for name, _ in rows.names])

@@ -8,7 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pytest
+
 from dashboard.domain.metric_names import BYTES_OUT
+from dashboard.store.buckets import LONG
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of
@@ -156,3 +160,25 @@ def remembers(
         writer.write(table, table_of(FINDING_TABLES[table], [], writer.id, at))
     writer.commit(0.1, {"snapshot_id": cluster.latest_snapshot()})
     cluster.set_latest(writer.id)
+
+
+def topics_held(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """By long table, filled from now on: the topics of the lines that `read` gives whole."""
+    found: dict[str, set[str]] = {}
+    original = ClusterStore.read
+
+    def read(own: ClusterStore, kind: Any, item_id: str, table: str, *more: Any, **by: Any) -> Any:
+        rows = original(own, kind, item_id, table, *more, **by)
+        if table in LONG[kind]:
+            found.setdefault(table, set()).update(_names(own, kind, item_id, rows))
+        return rows
+
+    def _names(own: ClusterStore, kind: Any, item_id: str, rows: pa.Table) -> list[str]:
+        if "topic" in rows.column_names:
+            return list(rows["topic"].to_pylist())
+        listed = original(own, kind, item_id, "topics", ["topic_no", "topic"]).to_pylist()
+        named = {row["topic_no"]: row["topic"] for row in listed}
+        return [named[number] for number in rows["topic_no"].to_pylist()]
+
+    monkeypatch.setattr(ClusterStore, "read", read)
+    return found

@@ -433,3 +433,21 @@ def test_a_log_that_never_seems_to_grow_may_free_any_number(store: ClusterStore)
     run(store, [log], lambda _: reads(log, 3000, purged=True))
     found = the_only(store)
     assert (found.kind, found.evidence.segments_freed) == ("healthy", None)
+
+
+def test_of_topics_that_are_no_repartition_topics_no_line_is_held(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = ("a", TOPIC, "z")
+    logs = [Log(topic=topic, topic_id=topic, commits={"app": 0}) for topic in topics]
+
+    def step(_: int) -> None:
+        for log in logs:
+            log.write(100)
+
+    run(store, logs, step, snapshots=3)
+    analysis(store, committed_bytes={("a", 0): 1}, last_commits={("z", "app"): END})
+    held = kept_history.topics_held(monkeypatch)
+    assert [found.topic for found in diagnose(store, None, Settings(), END)] == [TOPIC]
+    assert {*held} >= {"partitions", "replicas", "group_offsets", "holds", "reclaimable"}
+    assert set().union(*held.values()) == {TOPIC}

@@ -18,7 +18,14 @@ from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import declaration
 from dashboard.store.snapshots import ClusterStore
 from tests.unit.policies.examples import NOON, policy
-from tests.unit.policies.kept_history import Log, analysis, remembers, snapshot, store
+from tests.unit.policies.kept_history import (
+    Log,
+    analysis,
+    remembers,
+    snapshot,
+    store,
+    topics_held,
+)
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 READ = {"g": 0}
@@ -507,3 +514,18 @@ def test_a_reader_of_a_partition_that_is_not_there_reads_the_topic(tmp_path: Pat
     hourly(cluster, [[Log(100, {"g": 100})]])
     remembers(cluster, NOON, [("other", 5, NOON - 9 * DAY)], partition=7)
     assert week(cluster, policy(), NOON).purges == 0
+
+
+def test_of_topics_that_are_none_of_the_policys_no_line_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page asks for it: what it takes follows the policy, and not the cluster."""
+    cluster = store(tmp_path)
+    for step in range(3):
+        logs = [Log(100 + step, {"g": 50}, topic=topic) for topic in ("a", "t", "z")]
+        snapshot(cluster, NOON - HOUR * (2 - step), logs)
+    analysis(cluster, NOON, knots=[(0, 0), (100, 1000)], guards={0: ["compacted"]})
+    held = topics_held(monkeypatch)
+    assert week(cluster, policy(), NOON, HOUR).snapshots == 3
+    assert {*held} >= {"partitions", "replicas", "group_offsets", "reclaimable"}
+    assert set().union(*held.values()) == {"t"}
