@@ -28,6 +28,7 @@ _LAYOUT = """
 .st-key-lw-nav{gap:2px 4px}
 .stMainBlockContainer .st-key-lw-nav [data-testid=stPageLink-NavLink] p{text-decoration:none;
  white-space:nowrap;font-size:15px}
+.lw-here a{padding:0 8px;font-weight:700;text-decoration:none;box-shadow:0 2px 0 currentColor}
 .lw-switch{position:relative}
 .lw-switch b{overflow-wrap:anywhere}
 .lw-switch summary{cursor:pointer;padding:2px 10px;border-radius:6px;
