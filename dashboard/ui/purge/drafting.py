@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.core.clock import parse_time
+from dashboard.core.clock import parse_time, utc_now
 from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.people import people
@@ -23,11 +23,12 @@ from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import Target, parse_keep, read_offsets_json
 from dashboard.ui.components import states
+from dashboard.ui.components.boxes import Settled, typed_in
 from dashboard.ui.components.markup import plain
 from dashboard.ui.components.picking import pick
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
-from dashboard.views import formats
+from dashboard.views import formats, typed
 
 # A plan for the page: drafted live in one call, kept as text, never changed after its preview.
 
@@ -242,14 +243,17 @@ def _topics(screen: Screen) -> list[str]:
 
 def _target(kind: str) -> Target | None:
     if kind == TIME:
-        return _typed("Time in UTC", "target-time", "2026-03-01T04:00:00Z", _at_time)
+        example = "2 hours ago, or 2026-03-01T04:00:00Z"
+        return _typed("Time in UTC", "target-time", example, _at_time, _settled_time)
     if kind == OFFSET:
         offset = st.number_input("Offset", min_value=0, step=1, value=None, key="target-offset")
         return None if offset is None else Target("offset", offset=int(offset))
     if kind == FILE:
         return _file()
     if kind == KEEP:
-        return _typed("Hours or bytes to keep", "target-keep", "24h or 10GiB", parse_keep)
+        return _typed(
+            "Hours or bytes to keep", "target-keep", "24h or 10GiB", parse_keep, typed.keep
+        )
     if kind == RETENTION:
         return Target("retention")
     return Target("high-watermark" if kind == WATERMARK else "committed")
@@ -259,12 +263,22 @@ def _at_time(text: str) -> Target:
     return Target("timestamp", at=parse_time(text))
 
 
-def _typed(label: str, key: str, example: str, read: Callable[[str], Target]) -> Target | None:
-    typed = st.text_input(label, key=key, placeholder=example)
-    if not typed:
+def _settled_time(text: str) -> str | None:
+    return typed.moment(text, utc_now())
+
+
+def _typed(
+    label: str,
+    key: str,
+    example: str,
+    read: Callable[[str], Target],
+    settled: Settled,
+) -> Target | None:
+    text = typed_in(st.container(), label, key, settled, placeholder=example)
+    if not text:
         return None
     try:
-        return read(typed)
+        return read(text)
     except UsageError as error:
         st.caption(plain(f"⚠ {error.message}. {error.next_step}"))
         return None
