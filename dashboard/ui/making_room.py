@@ -22,15 +22,14 @@ from dashboard.triage import words
 from dashboard.triage.answer import Triage
 from dashboard.triage.offers import instead
 from dashboard.triage.selection import Question
-from dashboard.ui.components import markup, states
-from dashboard.ui.components.boxes import typed_in
+from dashboard.ui.components import boxes, markup, states
 from dashboard.ui.components.markup import plain
 from dashboard.ui.components.picking import pick
 from dashboard.ui.purge import drafting
 from dashboard.ui.purge.drafting import Request
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import CHOOSING, Screen
-from dashboard.views import days_to_full, formats, typed
+from dashboard.views import days_to_full, formats
 
 FULL = 0.85
 _ROOM = 0.80  # how full a disk may be again: what is proposed brings it there
@@ -195,7 +194,7 @@ def _ask(found: Sequence[Room], blockers: pa.Table) -> Question | None:
     # One field per disk: what is proposed depends on it.
     key = f"triage-need-{disk.broker_id}-{disk.log_dir}"
     proposed = f"{disk.proposed_bytes // _GIB}GiB"
-    need = parse_size(typed_in(left, "Bytes needed there", key, typed.size, value=proposed))
+    need = parse_size(boxes.typed_in(left, "Bytes needed there", key, boxes.size, value=proposed))
     within = right.selectbox("Within", list(_WITHIN), index=1, key="triage-within")
     accept, waived = _decided(blockers) if access.may("operator") else (False, [])
     reason = ""

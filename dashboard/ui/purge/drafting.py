@@ -22,13 +22,12 @@ from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import Target, parse_keep, read_offsets_json
-from dashboard.ui.components import states
-from dashboard.ui.components.boxes import Settled, typed_in
+from dashboard.ui.components import boxes, states
 from dashboard.ui.components.markup import plain
 from dashboard.ui.components.picking import pick
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
-from dashboard.views import formats, typed
+from dashboard.views import formats
 
 # A plan for the page: drafted live in one call, kept as text, never changed after its preview.
 
@@ -252,7 +251,7 @@ def _target(kind: str) -> Target | None:
         return _file()
     if kind == KEEP:
         return _typed(
-            "Hours or bytes to keep", "target-keep", "24h or 10GiB", parse_keep, typed.keep
+            "Hours or bytes to keep", "target-keep", "24h or 10GiB", parse_keep, boxes.keep
         )
     if kind == RETENTION:
         return Target("retention")
@@ -264,7 +263,7 @@ def _at_time(text: str) -> Target:
 
 
 def _settled_time(text: str) -> str | None:
-    return typed.moment(text, utc_now())
+    return boxes.moment(text, utc_now())
 
 
 def _typed(
@@ -272,9 +271,9 @@ def _typed(
     key: str,
     example: str,
     read: Callable[[str], Target],
-    settled: Settled,
+    settled: boxes.Settled,
 ) -> Target | None:
-    text = typed_in(st.container(), label, key, settled, placeholder=example)
+    text = boxes.typed_in(st.container(), label, key, settled, placeholder=example)
     if not text:
         return None
     try:

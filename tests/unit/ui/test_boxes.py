@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dashboard.core.clock import parse_duration, parse_time
 from dashboard.core.words import binary, parse_size
-from dashboard.views import typed
+from dashboard.ui.components import boxes
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 987_654, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, 987_654, tzinfo=UTC)
     ],
 )
 def test_a_time(text: str, read: str) -> None:
-    assert typed.moment(text, NOW) == read
+    assert boxes.moment(text, NOW) == read
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_time(text: str, read: str) -> None:
      "1700000000", "0x1 h ago"],
 )  # fmt: skip
 def test_what_is_no_time_or_is_one_already_stays_as_it_is(text: str) -> None:
-    assert typed.moment(text, NOW) is None
+    assert boxes.moment(text, NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_is_no_time_or_is_one_already_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_a_length_or_a_size(text: str, read: str | None) -> None:
-    assert typed.keep(text) == read
+    assert boxes.keep(text) == read
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_a_length_or_a_size(text: str, read: str | None) -> None:
     ],
 )
 def test_what_is_neither_stays_as_it_is(text: str) -> None:
-    assert typed.keep(text) is None
+    assert boxes.keep(text) is None
 
 
 @given(st.integers(1, 2**45), st.sampled_from(["B", "KB", "MB", "GB", "KiB", "MiB", "GiB"]))
 def test_a_size_is_read_to_the_byte(count: int, unit: str) -> None:
     power = " KMG".index(unit[0]) if len(unit) > 1 else 0
     exact = count * (1024 if "i" in unit else 1000) ** power
-    read = typed.size(f"{count} {unit}")
+    read = boxes.size(f"{count} {unit}")
     if exact < 2**63:
         assert read is not None and parse_size(read) == exact, binary(exact)
     else:
@@ -95,7 +95,7 @@ def test_a_size_is_read_to_the_byte(count: int, unit: str) -> None:
 
 @given(st.integers(1, 1000), st.sampled_from(["seconds", "minutes", "hours", "days", "weeks"]))
 def test_a_time_ago_is_as_long_ago_as_it_says(count: int, unit: str) -> None:
-    length = typed.length(f"{count} {unit}")
-    said = typed.moment(f"{count} {unit} ago", NOW)
+    length = boxes.length(f"{count} {unit}")
+    said = boxes.moment(f"{count} {unit} ago", NOW)
     assert length is not None and said is not None
     assert parse_time(said) == NOW.replace(microsecond=0) - parse_duration(length)
