@@ -102,3 +102,31 @@ def test_newer_data_does_not_close_an_open_report(pages: str, tmp_path: Path) ->
         expect(dialog).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.get_by_text("No follower is slow.")).to_be_attached()
+
+
+def test_a_slash_leads_to_the_search_from_anywhere_but_another_field(pages: str) -> None:
+    with browser_page() as page:
+        page.goto(f"{pages}/reclaimable")
+        rests(page)
+        find = page.get_by_label("Find a topic, group or broker")
+        page.keyboard.press("/")
+        expect(find).to_be_focused()
+        expect(find).to_have_value("")
+
+        topic = page.get_by_label("Topic", exact=True)
+        topic.click()
+        page.keyboard.type("a/b")
+        expect(topic).to_have_value("a/b")
+
+        page.goto(pages)
+        rests(page)
+        page.get_by_role("button", name="Help", exact=True).click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("/")
+        expect(find).not_to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        page.keyboard.press("/")
+        page.keyboard.type("billing-replay")
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(f"{pages}/group?name=billing-replay")

@@ -38,6 +38,7 @@ _LAYOUT = """
  border:1px solid var(--lw-line);border-radius:6px}
 .lw-switch li a{display:block;padding:5px 14px;overflow-wrap:anywhere}
 [data-testid=stVerticalBlock]{gap:.75rem}
+[data-testid=stLayoutWrapper]:has(>.st-key-lw-slash){display:none}
 [data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
  overflow-y:auto}
 [data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p,
