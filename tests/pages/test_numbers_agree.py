@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from dashboard.reports.storage import storage_report
 from dashboard.ui import making_room
 from dashboard.views import formats
 from tests.pages.conftest import Open, read, said
-from tests.support import in_process
+from tests.support import in_process, sample_store
 from tests.support import lab as labs
 from tests.support.lab import Lab, Snapshot
 from tests.unit.reports.sources import NOW, of_store
@@ -279,3 +280,54 @@ def test_a_disk_is_as_full_as_fast_and_as_easily_emptied_wherever_it_stands(
             at_once = the_one(alarm, rf"<b>{PLAIN}</b>can leave there at once")
             assert the_one(own, SIZE + "</strong> can leave there at once") == at_once
             assert f"<small>{until}</small>" in fleet and f"/d1, {share} full" in fleet
+
+
+EXACT = '<abbr title="([0-9\u202f]+) bytes">[0-9.]+ [KMG]?i?B</abbr>'
+
+
+def exactly(text: str, pattern: str) -> int:
+    """All digits of what a pattern finds: they stand on hover."""
+    return int(the_one(text, pattern).replace(formats.THIN_SPACE, ""))
+
+
+def test_what_leaves_at_once_is_what_leaves_the_brokers(open_page: Open, lab: Lab) -> None:
+    overview = said(open_page(variant=None))
+    whole = exactly(overview, EXACT + ' leave <abbr title="[^"]*">at once</abbr>')
+    leave = EXACT + "</strong> can leave there at once"
+    on_each = [said(open_page("broker", variant=None, name=name)) for name in ("1", "2")]
+    assert sum(exactly(own, leave) for own in on_each) == whole
+    assert f"reclaimable {formats.size(whole)} at once" in overview
+
+
+def test_orphans_are_as_many_bytes_on_each_page(open_page: Open, tmp_path: Path) -> None:
+    cluster = sample_store.write(tmp_path / "data", "rich")
+    overview, page = said(open_page()), said(open_page("orphans"))
+    size = the_one(overview, SIZE + "</strong> in orphans")
+    assert the_one(page, SIZE + "</strong> in 10 orphans") == size
+    assert f"See the {size} in orphans" in overview and "All 10 orphans" in overview
+    headline = storage_report(of_store(cluster)).headline
+    assert size in "".join(words.text for words in headline)
+    folders = 0
+    for name in ("2", "3"):
+        own = said(open_page("broker", name=name))
+        count, there = re.findall(f"([0-9]+) folders?, {PLAIN}", own)[0]
+        folders += int(count)
+        assert the_one(own, f"</i>orphan {PLAIN}</span>") == there
+    assert folders == 10
+
+
+def test_slow_followers_are_as_slow_on_each_page(open_page: Open) -> None:
+    page = said(open_page("followers", variant="rich"))
+    told = re.findall(r"⚠ ((?:broker|follower[.]|no broker, disk).*?[.])</p>", page)
+    overview = said(open_page())
+    assert len(told) == 3 and all(f"\n{html.unescape(line)[:-1]}" in overview for line in told)
+    assert int(the_one(told[0], "([0-9]+) of 40 replicas")) == slow_on(open_page, "3")
+    whole = the_one(page, "([0-9]+) of 120 followers are slow")
+    assert sum(slow_on(open_page, name) for name in ("1", "2", "3")) == int(whole)
+
+
+def slow_on(open_page: Open, broker: str) -> int:
+    """Slow replicas of a broker's own page, which lists five and counts them if there are more."""
+    labels = [link.label for link in open_page("broker", name=broker).page_link]
+    counted = re.findall("All ([0-9]+) slow replicas", "\n".join(labels))
+    return int(counted[0]) if counted else sum(" behind" in label for label in labels)
