@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from dashboard.core.clock import parse_time, utc_now
+from dashboard.ui.components import markup
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests
 
@@ -60,6 +62,22 @@ def test_a_time_ago_becomes_the_time_that_is_planned(open_page: Open, requests: 
     (request,) = requests
     assert request.target.at == parse_time(shown)
     assert SENTENCE in said(app.run()), "the preview stays: its time does not move"
+
+
+def test_a_time_is_chosen_by_one_click_and_said_by_the_readers_clock(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_page("purge", topics="orders")
+    requests.clear()
+    app.radio(key="target-kind").set_value("A time").run()
+    monkeypatch.setattr(markup, "local", lambda moment: moment.astimezone(ZoneInfo("Asia/Tokyo")))
+    text = said(app.button(key="time-24 h ago").click().run())
+    (request,) = requests
+    at = request.target.at
+    assert at is not None
+    assert timedelta(0) <= utc_now() - timedelta(hours=24) - at < timedelta(minutes=5)
+    here = at.astimezone(ZoneInfo("Asia/Tokyo"))
+    assert f"1 d ago: {here:%Y-%m-%d %H:%M:%S} JST, {at:%Y-%m-%d %H:%M:%S} UTC" in text
 
 
 def test_the_preview_says_what_no_group_covers(open_page: Open, requests: Requests) -> None:

@@ -23,7 +23,7 @@ from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import Target, parse_keep, read_offsets_json
 from dashboard.ui.components import boxes, states
-from dashboard.ui.components.markup import plain
+from dashboard.ui.components.markup import exact, plain
 from dashboard.ui.components.picking import pick
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
@@ -181,6 +181,8 @@ def _refine(screen: Screen, request: Request) -> None:
 
 # Step 1 of a purge: topics, up to where, and what is waived or lifted by name and reason.
 
+_TIME_KEY = "target-time"
+_AGO = ("1 h ago", "6 h ago", "24 h ago", "7 d ago")
 COMMITTED, TIME, KEEP, RETENTION, OFFSET, WATERMARK, FILE = (
     "Committed by all",
     "A time",
@@ -242,8 +244,7 @@ def _topics(screen: Screen) -> list[str]:
 
 def _target(kind: str) -> Target | None:
     if kind == TIME:
-        example = "2 hours ago, or 2026-03-01T04:00:00Z"
-        return _typed("Time in UTC", "target-time", example, _at_time, _settled_time)
+        return _time()
     if kind == OFFSET:
         offset = st.number_input("Offset", min_value=0, step=1, value=None, key="target-offset")
         return None if offset is None else Target("offset", offset=int(offset))
@@ -260,6 +261,24 @@ def _target(kind: str) -> Target | None:
 
 def _at_time(text: str) -> Target:
     return Target("timestamp", at=parse_time(text))
+
+
+def _time() -> Target | None:
+    """Typed, or by one click; and said again by the reader's own clock, for nobody at night reckons
+    in UTC without a slip.
+    """
+    example = "2 hours ago, or 2026-03-01T04:00:00Z"
+    target = _typed("Time in UTC", _TIME_KEY, example, _at_time, _settled_time)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for ago in _AGO:
+            st.button(ago, key=f"time-{ago}", type="tertiary", on_click=_choose_time, args=(ago,))
+        if target is not None:
+            st.caption(plain(f"{formats.ago(target.at, utc_now())}: {exact(target.at)}"))
+    return target
+
+
+def _choose_time(ago: str) -> None:
+    st.session_state[_TIME_KEY] = _settled_time(ago)
 
 
 def _settled_time(text: str) -> str | None:
