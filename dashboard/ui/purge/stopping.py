@@ -54,7 +54,8 @@ def offer() -> None:
         return
     with st.popover("Stop every purge", key="stopping"):
         waiting = sum(run.open for run in past_runs())
-        now = f"{formats.plural(waiting, 'purge')} of this journal {_is(waiting)} open now."
+        count = formats.plural(waiting, "purge") if waiting else "No purge"
+        now = f"{count} of this journal {'are' if waiting > 1 else 'is'} open now."
         st.caption(f"{now} {_MEANS} What was sent stays sent. {_SWEEPS}")
         with st.container(key="danger-stop"):
             st.button(
@@ -66,10 +67,6 @@ def offer() -> None:
                 args=(True,),
             )
     _show_error()
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _show_error() -> None:

@@ -53,7 +53,7 @@ def search_box(screen: Screen) -> None:
         "Find a topic, group or broker",
         key=_FIND,
         type="search",
-        placeholder="Topic, group or broker  ( / )",
+        placeholder="A name ( / )",
         label_visibility="collapsed",
         on_change=_find_asked,
     )
