@@ -194,8 +194,9 @@ def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
 
 def _label(group: str, freed: int, blockers: pa.Table, now: datetime) -> str:
     of_it = records(blockers.filter(pc.equal(blockers["group_id"], group)), Blocker)
-    alive = plain(alive_said(of_it, now))
-    return f"**{plain(group)}** · {formats.size(freed)} :small[{alive}]"
+    # Of a living group its members are enough: the label has one line.
+    alive = alive_said(of_it, now).partition(", last commit")[0]
+    return f"**{plain(group)}** · {formats.size(freed)} :small[{plain(alive)}]"
 
 
 # A strip per partition: log start to high watermark, each group's commit, and the target.

@@ -46,6 +46,8 @@ def demo(folder: Path) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
+        if process.stdout:
+            process.stdout.close()
 
 
 def step(page: Page, number: int) -> None:
