@@ -14,7 +14,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests test-all bare-debian lint bench bench-large soak notebooks requirements wheel image docs sbom audit tools-installed \
+.PHONY: help demo test tests test-all bare-debian lint bench bench-large soak notebooks pictures requirements wheel image docs sbom audit tools-installed \
 	install clean
 
 help: ## Show this list
@@ -75,6 +75,12 @@ soak: ## The demo under faults and purges for SOAK_MINUTES, from SOAK_SEED if gi
 notebooks: ## Run the notebooks on LOWWATER_DATA and PLAN, and store what they show
 	@tools/install.sh java chromium
 	@$(BIN)/python tools/notebooks.py
+
+pictures: ## Make the documentation's pictures of the pages anew, on a newcomer's way through the demo
+	@tools/install.sh java chromium
+	@$(BIN)/python -m pytest -n0 tests/e2e/test_tour_in_browser.py
+	@cp artifacts/tour-overview.png docs/images/overview.png
+	@cp artifacts/tour-receipt.png docs/images/receipt.png
 
 requirements: ## Pin what pyproject.toml asks for, with hashes, and list the licences
 	@tools/install.sh

@@ -202,7 +202,11 @@ def _short(
     """The findings that are made from sums, and those of orphans."""
     stock = disk_stock.stock(sums["stock"], alone.rows)
     return {
-        "blockers": blockers.blockers(sums["blockers"], read["groups"]),
+        "blockers": blockers.blockers(
+            sums["blockers"],
+            read["groups"],
+            complete=not snapshot.details.get("groups_incomplete"),
+        ),
         "disks": disks.disks(read["log_dirs"], sums["disks"], stock, scans(snapshot)),
         "growth": growth.growth(sums["growth"], sums["log_dirs"]),
         "orphans": alone.orphans,

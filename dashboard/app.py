@@ -6,6 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard.ui import tour
 from dashboard.ui.components import style
 from dashboard.ui.components.states import caught
 from dashboard.ui.session import access, context, navigation, routes
@@ -22,6 +23,7 @@ def show_page() -> None:
     if access.admitted():
         context.entered(chosen.url_path)
         navigation.show(context.this_page())
+        tour.show(context.this_page())
         chosen.run()
 
 

@@ -13,6 +13,7 @@ from streamlit.starlette import App
 
 from dashboard.ui.session import context
 from dashboard.web_guard import LOOPBACK_NAMES, OwnPagesOnly
+from dashboard.web_packed import PackedFiles
 
 _NAMES = st.get_option("server.allowedHosts") or LOOPBACK_NAMES
 _ORIGINS = st.get_option("server.corsAllowedOrigins")
@@ -21,5 +22,8 @@ context.started()  # who may look is decided by the settings of now, not of the 
 
 app = App(
     Path(__file__).parent / "app.py",
-    middleware=[Middleware(OwnPagesOnly, names=_NAMES, origins=_ORIGINS)],
+    middleware=[
+        Middleware(OwnPagesOnly, names=_NAMES, origins=_ORIGINS),
+        Middleware(PackedFiles),
+    ],
 )

@@ -11,13 +11,12 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
-from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import RunRow, Verification
 from dashboard.purge.upkeep import journal_archive
-from dashboard.settings import read_only
 from dashboard.ui import timeline
 from dashboard.ui.components import grid, markup, states
+from dashboard.ui.purge import stopping
 from dashboard.ui.purge.runs import each, fold, left_out, open_journal, past_runs
 from dashboard.ui.session import access, context
 from dashboard.ui.session.header import header
@@ -42,7 +41,7 @@ def show() -> None:
     with middle:
         show_exports(journal)
     with right:
-        show_switch(journal)
+        stopping.switch(journal)
     runs = past_runs()
     # Line by line: with their receipts 2,000 entries are 30 MB.
     newest = lines(journal.each_entry(max(0, verdict.newest_entry - SHOWN)), runs)
@@ -112,49 +111,6 @@ def chain_html(verdict: Verification) -> str:
     return (
         f'<div class="lw lw-state warn" role="alert"><h2>The chain is broken</h2>{broken}'
         "<p><b>Next:</b> keep the journal's file as it is, and compare it with a backup.</p></div>"
-    )
-
-
-def show_switch(journal: Journal) -> None:
-    """Stop every purge at once, or allow them again: two buttons, so that a click on one that was
-    drawn a moment ago, or a second one in its place, never means the other.
-    """
-    stopped = journal.stopped()
-    if (reason := read_only.why(context.settings())) is not None:
-        st.caption(markup.plain(f"⏸ Every purge is switched off: {reason}."))
-        return
-    if not access.may("approver"):
-        st.caption("⏸ Every purge is switched off." if stopped else "Approvers may stop it all.")
-        return
-    st.button(
-        "Stop every purge",
-        key="stop-every-purge",
-        width="stretch",
-        disabled=stopped is not None,
-        help="Queued and running purges stop before their next request. Sweeps on brokers' hosts "
-        "read that host's settings: write read_only = true there.",
-        on_click=_switch,
-        args=(True,),
-    )
-    if stopped:
-        _show_allowing(*stopped)
-    error = st.session_state.pop("switch-error", None)
-    if isinstance(error, LowwaterError):
-        states.show_error(error)
-
-
-def _show_allowing(who: str, at: str) -> None:
-    """Below the button that stopped them: a tick that belongs to this one stop, then the button."""
-    st.caption(f"⏸ Every purge is switched off, by {markup.plain(who)} at {markup.plain(at)}.")
-    sure = st.checkbox("What it was stopped for is over", key=_sure(at))
-    st.button(
-        "Allow purges again",
-        key="allow-purges-again",
-        width="stretch",
-        disabled=not sure,
-        help="New purges can be queued again.",
-        on_click=_switch,
-        args=(False,),
     )
 
 
@@ -273,23 +229,6 @@ def _one(place: DeltaGenerator, label: str, options: set[str], key: str) -> str 
         label, sorted(options - {""}), index=None, key=key, bind="query-params", placeholder="all"
     )
     return str(found) if found else None
-
-
-def _sure(stopped_at: str) -> str:
-    """The key of the tick that allows purges again after this stop, and after no other one."""
-    return f"stop-is-over-{stopped_at}"
-
-
-def _switch(stop: bool) -> None:
-    """The callback: it allows only where the newest stop is the one that was ticked as over."""
-    journal = open_journal()
-    stopped = journal.stopped()
-    if not stop and (stopped is None or not st.session_state.get(_sure(stopped[1]))):
-        return
-    try:
-        queue.switch_read_only(context.settings(), journal, stop, access.actor())
-    except LowwaterError as error:
-        st.session_state["switch-error"] = error
 
 
 show()

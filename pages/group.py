@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.arrow import records
+from dashboard.core.words import first_letter_up
+from dashboard.store.finding_rows import Blocker
 from dashboard.ui import over_time
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.glossary import term
@@ -18,6 +22,7 @@ from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
 from dashboard.views.colours import HELD
 from dashboard.views.facts import known_total
+from dashboard.views.headline import alive_said
 
 Row = Mapping[str, Any]
 
@@ -39,25 +44,28 @@ def show() -> None:
         return
     rows = sorted(mine.to_pylist(), key=lambda r: (-(r["bytes_held_alone"] or 0), r["topic"]))
     held, freed = (known_total(mine, f"bytes_{of}") for of in ("held_alone", "freed_if_waived"))
+    alive = standing(records(mine, Blocker), screen.now)
     st.html(
         f'<div class="lw lw-sentence"><strong>{text(name)}</strong> holds back '
         f"{markup.strong(markup.size(held), HELD)}; {markup.size(freed)} would leave at once if it "
-        f"were {term('waived', 'waiver')}.<br><small>{text(standing(screen, rows))}</small></div>"
+        f"were {term('waived', 'waiver')}.<br><small>{text(alive)}</small></div>"
     )
     show_answers(name, rows, freed)
     over_time.group_line(screen, name)
     st.html(topics_html(rows, unread(screen, name)))
 
 
-def standing(screen: Screen, rows: Sequence[Row]) -> str:
-    """Its state, members and last commit; a group that is gone counts at its last offsets."""
-    state, members = rows[0]["group_state"], rows[0]["members"]
-    last = max((r["last_commit_at"] for r in rows if r["last_commit_at"]), default=None)
-    seen = f"last commit {formats.ago(last, screen.now)}" if last else "no commit was seen yet"
-    said = f"{state}, {formats.plural(members, 'member')}; {seen}."
+def standing(found: Sequence[Blocker], now: datetime) -> str:
+    """Its state, whether anybody reads on, and how it counts where nobody can tell."""
+    state, alive = found[0].group_state, alive_said(found, now)
     if state == "Gone":
-        said += " It counts at its last known offsets until it is waived."
-    return said
+        return f"{first_letter_up(alive)}. It counts at its last known offsets until it is waived."
+    if found[0].members is None:
+        return (
+            f"{first_letter_up(alive)}: no coordinator told of them, so it may be alive. It counts "
+            "at its last known offsets."
+        )
+    return f"{state}: {alive}."
 
 
 def unread(screen: Screen, group: str) -> dict[str, int]:

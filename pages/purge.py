@@ -22,6 +22,7 @@ from dashboard.ui.purge import (
     run_view,
     runs,
     second_person,
+    stopping,
 )
 from dashboard.ui.purge.confirming import choose_mode
 from dashboard.ui.purge.drafting import Draft, Request, choose_target
@@ -50,6 +51,8 @@ def show() -> None:
         second_person.show(screen, request_id)
         return
     states.notes(screen)
+    with st.container(horizontal=True, horizontal_alignment="right"):
+        stopping.offer()
     second_person.waiting(screen)
     screen.snapshot.read("topics", "partitions")
     if screen.findings:
@@ -196,6 +199,7 @@ def show_controls(view: RunView) -> None:
                 args=("cancel", run.run_id),
             )
         st.caption("What was sent stays sent.")
+        stopping.offer()
     error = st.session_state.pop("wish-error", None)
     if isinstance(error, LowwaterError):
         states.show_error(error)

@@ -25,6 +25,7 @@ from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.ui.session.header import analyzed
 from dashboard.views import days_to_full, formats
 from dashboard.views.colours import HELD, RECLAIMABLE
+from dashboard.views.headline import alive_said
 from dashboard.views.topic_rows import TopicRow
 
 _RUNS = 5
@@ -57,7 +58,7 @@ def show() -> None:
     blockers = blockers_of(screen, name)
     with side:
         show_answers(screen, row, blockers)
-        show_groups(blockers)
+        show_groups(screen, blockers)
         show_followers(screen, name)
         show_purges(screen, name)
 
@@ -175,12 +176,14 @@ def blockers_of(screen: Screen, topic: str) -> list[Blocker]:
     return sorted(rows, key=lambda row: (-(row.bytes_held_alone or 0), row.group_id))
 
 
-def show_groups(blockers: Sequence[Blocker]) -> None:
-    """Its groups, each a link to its own page."""
+def show_groups(screen: Screen, blockers: Sequence[Blocker]) -> None:
+    """Its groups, whether anybody reads on for them, each a link to its own page."""
     st.html('<div class="lw"><h2>Groups</h2></div>')
     for row in blockers:
         held = f" holds back {formats.size(row.bytes_held_alone)}" if row.bytes_held_alone else ""
-        routes.link("group", f"**{markup.plain(row.group_id)}**{held}", name=row.group_id)
+        alive = markup.plain(alive_said([row], screen.now))
+        label = f"**{markup.plain(row.group_id)}**{held}{',' if held else ':'} {alive}"
+        routes.link("group", label, name=row.group_id)
     if not blockers:
         st.caption("No group has committed an offset here.")
 

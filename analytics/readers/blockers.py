@@ -30,7 +30,7 @@ def summed(found: pa.Table) -> pa.Table:
     return sums.rename_columns([*_KEY, "last_commit_at", "held_alone", "freed", "is_first"])
 
 
-def blockers(found: pa.Table, groups: pa.Table) -> pa.Table:
+def blockers(found: pa.Table, groups: pa.Table, *, complete: bool) -> pa.Table:
     """The `blockers` table from `sums`: one row per group and topic that it holds an offset on.
 
     bytes_held_alone: bytes between the committed target and the target if only this group did not
@@ -38,7 +38,9 @@ def blockers(found: pa.Table, groups: pa.Table) -> pa.Table:
     group). bytes_freed_if_waived: whole segments of them, which would go at once; none of a
     partition without another group, where the guard no-committed-offset stands then. Both are 0
     where another group is further behind, and on topics whose records no purge may delete; null
-    where they cannot be measured. A group that is gone has the state `Gone`.
+    where they cannot be measured. A group that is gone has the state `Gone` and no members. Unless
+    the snapshot's list of groups is `complete` it may as well be one that nobody could list, and
+    both are unknown; so are members that nobody could read.
     """
     nobody = found["group_id"].is_null()
     present = pc.is_in(found["topic"], value_set=pc.unique(found["topic"].filter(nobody)))
@@ -51,8 +53,12 @@ def blockers(found: pa.Table, groups: pa.Table) -> pa.Table:
             "bytes_held_alone": _if_first(rows, "held_alone"),
             "bytes_freed_if_waived": _if_first(rows, "freed"),
             "last_commit_at": rows["last_commit_at"],
-            "group_state": pc.fill_null(rows["state"], "Gone"),
-            "members": pc.fill_null(rows["members"], 0),
+            "group_state": pc.fill_null(rows["state"], "Gone" if complete else "Unknown"),
+            "members": pc.if_else(
+                rows["state"].is_valid(),
+                rows["members"],
+                pa.scalar(0 if complete else None, pa.int32()),
+            ),
         }
     )
 

@@ -22,7 +22,7 @@ from dashboard.triage import words
 from dashboard.triage.answer import Triage
 from dashboard.triage.offers import instead
 from dashboard.triage.selection import Question
-from dashboard.ui.components import markup, states
+from dashboard.ui.components import boxes, markup, states
 from dashboard.ui.components.markup import plain
 from dashboard.ui.components.picking import pick
 from dashboard.ui.purge import drafting
@@ -194,7 +194,7 @@ def _ask(found: Sequence[Room], blockers: pa.Table) -> Question | None:
     # One field per disk: what is proposed depends on it.
     key = f"triage-need-{disk.broker_id}-{disk.log_dir}"
     proposed = f"{disk.proposed_bytes // _GIB}GiB"
-    need = parse_size(left.text_input("Bytes needed there", proposed, key=key).strip())
+    need = parse_size(boxes.typed_in(left, "Bytes needed there", key, boxes.size, value=proposed))
     within = right.selectbox("Within", list(_WITHIN), index=1, key="triage-within")
     accept, waived = _decided(blockers) if access.may("operator") else (False, [])
     reason = ""

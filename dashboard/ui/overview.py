@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.arrow import records
-from dashboard.store.finding_rows import DiskRow, GrowthRow, OrphanRow
+from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
 from dashboard.ui.components import markup
 from dashboard.ui.components.markup import plain
 from dashboard.ui.session import routes
@@ -19,7 +19,7 @@ from dashboard.ui.session.context import Screen
 from dashboard.views import colours, days_to_full, formats
 from dashboard.views.colours import Meaning
 from dashboard.views.followers import slow_units
-from dashboard.views.headline import blockers_by_group, unknown_blockers
+from dashboard.views.headline import alive_said, blockers_by_group, unknown_blockers
 
 # One bar per broker and log dir, stacked by meaning, fullest first.
 
@@ -235,7 +235,6 @@ def _short(log_dir: str) -> str:
 # The Overview's short lists: five rows each, every row a link to where it is acted on.
 
 ROWS = 5
-_DEAD = ("Empty", "Dead")
 
 
 def blockers(screen: Screen) -> None:
@@ -246,22 +245,14 @@ def blockers(screen: Screen) -> None:
     rows = [(group, held) for group, held in rows if held > 0]
     table = screen.findings.table("blockers")
     for group, held in rows:
-        silent = silence(table, group, screen.now)
-        label = f"**{plain(group)}** holds back {formats.size(held)}{silent and f', {silent}'}"
+        of_it = records(table.filter(pc.equal(table["group_id"], group)), Blocker)
+        alive = plain(alive_said(of_it, screen.now))
+        label = f"**{plain(group)}** holds back {formats.size(held)}, {alive}"
         routes.link("group", label, name=group)
     if not rows and unknown_blockers(table):
         st.caption("What groups hold back is unknown: no replica's size could be read.")
     elif not rows:
         st.caption("No group alone holds anything back.")
-
-
-def silence(table: pa.Table, group: str, now: datetime) -> str:
-    """How long a group without members has been silent; empty for a living one."""
-    rows = table.filter(pc.equal(table["group_id"], group))
-    if rows["group_state"][0].as_py() not in _DEAD:
-        return ""
-    last = pc.max(rows["last_commit_at"]).as_py()
-    return "no member" if last is None else f"silent for {formats.duration(now - last)}"
 
 
 def followers(screen: Screen) -> None:

@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.arrow import records
+from dashboard.store.finding_rows import Blocker
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.components.picking import one, pick
-from dashboard.ui.overview import silence
 from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.views import formats
 from dashboard.views.facts import UNDECLARED
-from dashboard.views.headline import blockers_by_group
+from dashboard.views.headline import alive_said, blockers_by_group
 from dashboard.views.topic_rows import (
     Filters,
     TopicRow,
@@ -192,8 +193,10 @@ def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
 
 
 def _label(group: str, freed: int, blockers: pa.Table, now: datetime) -> str:
-    silent = silence(blockers, group, now)
-    return f"**{plain(group)}** · {formats.size(freed)}{silent and f' :small[{silent}]'}"
+    of_it = records(blockers.filter(pc.equal(blockers["group_id"], group)), Blocker)
+    # Of a living group its members are enough: the label has one line.
+    alive = alive_said(of_it, now).partition(", last commit")[0]
+    return f"**{plain(group)}** · {formats.size(freed)} :small[{plain(alive)}]"
 
 
 # A strip per partition: log start to high watermark, each group's commit, and the target.

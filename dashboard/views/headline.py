@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.words import plural
+from dashboard.store.finding_rows import Blocker
+from dashboard.views import formats
 from dashboard.views.facts import (
     Guarded,
     by_guard,
@@ -105,6 +108,19 @@ def top_blocker(blockers: pa.Table) -> tuple[str | None, int]:
     """The group whose waiver frees most, over all topics, and those bytes."""
     rows = blockers_by_group(blockers, 1)
     return (rows[0][0], rows[0][1]) if rows and rows[0][1] > 0 else (None, 0)
+
+
+def alive_said(found: Sequence[Blocker], now: datetime) -> str:
+    """Whether somebody is there who reads on: members and last commit of a group, of which these
+    are rows, at least one.
+    """
+    last = max((row.last_commit_at for row in found if row.last_commit_at), default=None)
+    state, members = found[0].group_state, found[0].members
+    if state == "Gone" or members == 0:
+        who = "gone" if state == "Gone" else "no member"
+        return f"{who}, silent for {formats.duration(now - last)}" if last else who
+    who = "members unknown" if members is None else plural(members, "member")
+    return f"{who}, last commit {formats.ago(last, now)}" if last else who
 
 
 def unknown_blockers(blockers: pa.Table) -> bool:

@@ -12,6 +12,7 @@ BENCHES = (
     "bench_engine",
     "bench_inventory",
     "bench_pages",
+    "bench_first_visit",
     "bench_purge",
     "bench_estimates",
     "bench_orphans",

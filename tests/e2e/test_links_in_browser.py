@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.support import sample_store
 from tests.support.browser import Theme, browser_page, dashboard_server, keep_screenshot, rests
@@ -102,3 +103,40 @@ def test_newer_data_does_not_close_an_open_report(pages: str, tmp_path: Path) ->
         expect(dialog).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.get_by_text("No follower is slow.")).to_be_attached()
+
+
+def slash_to(page: Page, find: Locator) -> None:
+    """Its script comes behind the page's own."""
+    for _ in range(60):
+        page.keyboard.press("/")
+        with suppress(AssertionError):
+            expect(find).to_be_focused(timeout=1000)
+            return
+    raise AssertionError("/ does not lead to the search")
+
+
+def test_a_slash_leads_to_the_search_from_anywhere_but_another_field(pages: str) -> None:
+    with browser_page() as page:
+        page.goto(f"{pages}/reclaimable")
+        rests(page)
+        find = page.get_by_label("Find a topic, group or broker")
+        slash_to(page, find)
+        expect(find).to_have_value("")
+
+        topic = page.get_by_label("Topic", exact=True)
+        topic.click()
+        page.keyboard.type("a/b")
+        expect(topic).to_have_value("a/b")
+
+        page.goto(pages)
+        rests(page)
+        page.get_by_role("button", name="Help", exact=True).click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("/")
+        expect(find).not_to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        slash_to(page, find)
+        page.keyboard.type("billing-replay")
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(f"{pages}/group?name=billing-replay")

@@ -175,3 +175,9 @@ def test_a_size_that_is_none_is_told(open_room: Open) -> None:
     (field,) = [f for f in app.text_input if f.label == "Bytes needed there"]
     field.set_value("much").run()
     assert "Write bytes such as 40GiB" in said(app)
+
+
+def test_a_size_may_be_typed_as_people_say_it(open_room: Open, asked: list[Question]) -> None:
+    app = look(open_room(), "0.3 TB")
+    (field,) = [f for f in app.text_input if f.label == "Bytes needed there"]
+    assert (field.value, asked[0].need_bytes) == ("300000000000B", 300_000_000_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -11,15 +12,17 @@ from streamlit.testing.v1 import AppTest
 from analytics import tasks
 from dashboard.exporter import own
 from dashboard.reports.storage import storage_report
+from dashboard.ui import making_room
 from dashboard.views import formats
 from tests.pages.conftest import Open, read, said
-from tests.support import in_process
+from tests.support import in_process, sample_store
 from tests.support import lab as labs
 from tests.support.lab import Lab, Snapshot
 from tests.unit.reports.sources import NOW, of_store
 
 SIZE = r">([0-9.]+ [KMG]iB)</abbr>"
 PLAIN = r"([0-9.]+ [KMG]iB)"
+MANY = 20_000
 
 
 def snapshot(minute: int) -> Snapshot:
@@ -49,16 +52,65 @@ def snapshot(minute: int) -> Snapshot:
     return found
 
 
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def with_many(found: Snapshot, minute: int) -> Snapshot:
+    """Beside them MANY partitions, 20 a topic, of which each third has a group that is behind."""
+    first = len(found.tables["topics"])
+    for number in range(MANY // 20):
+        topic_no, name = first + number, f"many-{number:04d}"
+        found.tables["topics"].append(
+            {"topic_no": topic_no, "topic": name, "topic_id": f"id-{name}", "is_internal": False}
+        )
+        found.tables["configs"] += [
+            {"scope": "topic", "name": name, "key": key, "value": value}
+            for key, value in (("cleanup.policy", "delete"), ("segment.bytes", "1000"))
+        ]
+        for partition in range(20):
+            place = {"topic_no": topic_no, "partition": partition}
+            end = 1_000 + 37 * number % 900 + 11 * partition + minute * (number % 7)
+            found.tables["partitions"].append(
+                {**place, "leader_id": 1, "leader_epoch": 0, "replicas": [1, 2], "isr": [1, 2],
+                 "log_start_offset": 0, "high_watermark": end, "last_stable_offset": end}
+            )  # fmt: skip
+            found.tables["replicas"] += [
+                {"broker_id": broker, "log_dir": "/d1", **place, "size_bytes": 3 * end,
+                 "is_future": False, "log_start_offset": 0, "log_end_offset": end}
+                for broker in (1, 2)
+            ]  # fmt: skip
+            found.tables["group_offsets"] += [
+                {"group_id": group, **place, "committed_offset": offset}
+                for group, offset in (("web", end - 100), ("late", end // 3))
+                if group == "web" or number % 3 == 0
+            ]
+    return found.group("late")
+
+
+def made_in(folder: Path, *, many: bool) -> Lab:
     """A quarter of an hour of snapshots, and what the product's analysis makes of them."""
-    monkeypatch.setattr(tasks, "run", in_process.run)
-    made = labs.empty(tmp_path / "data")
+    made = labs.empty(folder)
     made.cluster.write_connection("127.0.0.1:9", None, "agreeing")
     for minute in range(15):
-        made.write(snapshot(minute))
-    made.analyze()
+        if not many:
+            made.write(snapshot(minute))
+        elif minute % 7 == 0:
+            made.minutes = minute
+            made.write(with_many(snapshot(minute), minute))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tasks, "run", in_process.run)
+        made.analyze()
     return made
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["few", "20,000 partitions"])
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Made once: pages only read it."""
+    return made_in(tmp_path_factory.mktemp("agreeing") / "data", many=request.param)
+
+
+@pytest.fixture
+def lab(stored: Lab, tmp_path: Path) -> Lab:
+    """The same, where the test's pages look."""
+    (tmp_path / "data").symlink_to(Path(stored.cluster.path).parent)
+    return stored
 
 
 def the_one(text: str, pattern: str) -> str:
@@ -189,3 +241,93 @@ def test_growth_of_topics_and_what_is_not_kafkas_add_up_to_the_disks(
     assert grown.keys() > {"orders", "purged", "not Kafka's logs"} and grown["purged"] < 0
     in_table = the_one(said(page), r"<b>\+([0-9.]+) MiB</b>.*?</tr>.*?</tr>")
     assert float(in_table) == pytest.approx(whole, abs=0.05)
+
+
+def test_the_fleet_says_of_a_cluster_what_its_own_pages_say(open_page: Open, lab: Lab) -> None:
+    own, fleet = said(open_page(variant=None)), said(open_page("fleet", variant=None))
+    consumed = the_one(own, SIZE + "</strong> are consumed by every known group")
+    assert the_one(fleet, SIZE + "</strong> are consumed by every known group") == consumed
+    assert the_one(fleet, f'<a href="reclaimable" target="_self">{PLAIN}</a>') == consumed
+    once = the_one(own, SIZE + ' leave <abbr title="[^"]*">at once</abbr>, in whole segments')
+    assert the_one(fleet, SIZE + " at once<") == once
+    guarded = the_one(own, "<br>([^<]* are held by guards: [^<]*)[.]</small>")
+    assert the_one(fleet, '<abbr title="([^"]*)">guards hold more') == guarded
+    for state in (">([^<]*brokers not known[^<]*)</abbr>", "(⚠ stale: [^<]*)<"):
+        assert the_one(fleet, state) == the_one(own, state)
+
+
+def test_a_disk_is_as_full_as_fast_and_as_easily_emptied_wherever_it_stands(
+    open_page: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making_room, "FULL", 0.1)
+    overview, fleet = said(open_page(variant=None)), said(open_page("fleet", variant=None))
+    growth, rows = said(open_page("growth", variant=None)), report_rows(lab, "disks")
+    fullest, _ = rows
+    for row in rows:
+        own = said(open_page("broker", variant=None, name=row[0]))
+        free = the_one(own, rf"full</b>{PLAIN} free")
+        assert the_one(own, SIZE + "</strong> can leave there at once") == the_one(
+            own, rf"<b>{PLAIN}</b>can leave there at once"
+        )
+        of_dir = growth[growth.index(f">broker {row[0]} · /d1</abbr>") :].split("</tr>")[0]
+        assert the_one(of_dir, SIZE + " free") == free
+        share, until = the_one(own, "<b>([0-9]+%) full</b>"), f"full in {row[8]}"
+        assert the_one(of_dir, "<b>([0-9]+%)</b><br>") == share
+        if row is fullest:
+            alarm = overview.split("needs room</h2>")[1].split("</div></div>")[0]
+            assert f"<b>{share} full</b>{free} free" in alarm
+            assert f"<b>{until.removeprefix('full in ')}</b>" in alarm
+            at_once = the_one(alarm, rf"<b>{PLAIN}</b>can leave there at once")
+            assert the_one(own, SIZE + "</strong> can leave there at once") == at_once
+            assert f"<small>{until}</small>" in fleet and f"/d1, {share} full" in fleet
+
+
+EXACT = '<abbr title="([0-9\u202f]+) bytes">[0-9.]+ [KMG]?i?B</abbr>'
+
+
+def exactly(text: str, pattern: str) -> int:
+    """All digits of what a pattern finds: they stand on hover."""
+    return int(the_one(text, pattern).replace(formats.THIN_SPACE, ""))
+
+
+def test_what_leaves_at_once_is_what_leaves_the_brokers(open_page: Open, lab: Lab) -> None:
+    overview = said(open_page(variant=None))
+    whole = exactly(overview, EXACT + ' leave <abbr title="[^"]*">at once</abbr>')
+    leave = EXACT + "</strong> can leave there at once"
+    on_each = [said(open_page("broker", variant=None, name=name)) for name in ("1", "2")]
+    assert sum(exactly(own, leave) for own in on_each) == whole
+    assert f"reclaimable {formats.size(whole)} at once" in overview
+
+
+def test_orphans_are_as_many_bytes_on_each_page(open_page: Open, tmp_path: Path) -> None:
+    cluster = sample_store.write(tmp_path / "data", "rich")
+    overview, page = said(open_page()), said(open_page("orphans"))
+    size = the_one(overview, SIZE + "</strong> in orphans")
+    assert the_one(page, SIZE + "</strong> in 10 orphans") == size
+    assert f"See the {size} in orphans" in overview and "All 10 orphans" in overview
+    headline = storage_report(of_store(cluster)).headline
+    assert size in "".join(words.text for words in headline)
+    folders = 0
+    for name in ("2", "3"):
+        own = said(open_page("broker", name=name))
+        count, there = re.findall(f"([0-9]+) folders?, {PLAIN}", own)[0]
+        folders += int(count)
+        assert the_one(own, f"</i>orphan {PLAIN}</span>") == there
+    assert folders == 10
+
+
+def test_slow_followers_are_as_slow_on_each_page(open_page: Open) -> None:
+    page = said(open_page("followers", variant="rich"))
+    told = re.findall(r"⚠ ((?:broker|follower[.]|no broker, disk).*?[.])</p>", page)
+    overview = said(open_page())
+    assert len(told) == 3 and all(f"\n{html.unescape(line)[:-1]}" in overview for line in told)
+    assert int(the_one(told[0], "([0-9]+) of 40 replicas")) == slow_on(open_page, "3")
+    whole = the_one(page, "([0-9]+) of 120 followers are slow")
+    assert sum(slow_on(open_page, name) for name in ("1", "2", "3")) == int(whole)
+
+
+def slow_on(open_page: Open, broker: str) -> int:
+    """Slow replicas of a broker's own page, which lists five and counts them if there are more."""
+    labels = [link.label for link in open_page("broker", name=broker).page_link]
+    counted = re.findall("All ([0-9]+) slow replicas", "\n".join(labels))
+    return int(counted[0]) if counted else sum(" behind" in label for label in labels)

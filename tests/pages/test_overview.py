@@ -276,6 +276,22 @@ def test_an_outage_and_the_switch_stand_on_every_page(
     assert "⏸ every purge is stopped</b>: an approver switched every purge off" in text
 
 
+@pytest.mark.parametrize("away", [1, 2])
+@pytest.mark.parametrize("page", sorted(routes.TITLES))
+def test_brokers_that_went_since_the_snapshot_are_away_on_every_page(
+    open_page: Open, page: str, away: int, tmp_path: Path
+) -> None:
+    store = sample_store.write(tmp_path / "data")
+    with attempts.attempt(store, utc_now, lambda _: None) as trying:
+        trying.met([Broker(at, "h", 9, reachable=at > away, error="silent") for at in (1, 2, 3)])
+
+    text = said(open_page(page, variant=None))
+
+    assert f"{3 - away} of 3 brokers" in text and "3 of 3 brokers" not in text
+    named = "broker 1 did not answer" if away == 1 else "brokers 1, 2 did not answer"
+    assert f"⚠ {named}" in text
+
+
 def test_where_the_very_first_attempt_fails_the_page_says_why(
     open_page: Open, tmp_path: Path
 ) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 
+from dashboard.core.clock import parse_time, utc_now
+from dashboard.ui.components import markup
 from tests.pages.conftest import Open, said
-from tests.pages.purges import Requests
+from tests.pages.purges import SENTENCE, Requests
 
 
 @pytest.mark.parametrize(
@@ -16,7 +21,10 @@ from tests.pages.purges import Requests
         ("Retention", None, "retention"),
         ("Keep the newest", ("target-keep", "24h"), "keep:24h"),
         ("Keep the newest", ("target-keep", " 10GiB "), "keep:10GiB"),
+        ("Keep the newest", ("target-keep", "2 hours"), "keep:2h"),
+        ("Keep the newest", ("target-keep", "10GB"), "keep:10000000000B"),
         ("A time", ("target-time", "2026-03-01T04:00Z"), "timestamp:2026-03-01T04:00:00.000Z"),
+        ("A time", ("target-time", "2026-03-01 04:00"), "timestamp:2026-03-01T04:00:00.000Z"),
     ],
 )
 def test_a_chosen_target_is_planned(
@@ -31,7 +39,7 @@ def test_a_chosen_target_is_planned(
     assert [request.target.text for request in requests] == [target]
 
 
-@pytest.mark.parametrize("typed", ["10GB", "0h", "-1", "yesterday"])
+@pytest.mark.parametrize("typed", ["10", "0h", "-1", "yesterday"])
 def test_what_cannot_be_kept_is_told_and_nothing_is_planned(
     open_page: Open, requests: Requests, typed: str
 ) -> None:
@@ -41,6 +49,35 @@ def test_what_cannot_be_kept_is_told_and_nothing_is_planned(
     app.text_input(key="target-keep").set_value(typed).run()
     assert f"'{typed}' is neither a time nor a size to keep" in said(app)
     assert requests == []
+
+
+def test_a_time_ago_becomes_the_time_that_is_planned(open_page: Open, requests: Requests) -> None:
+    app = open_page("purge", topics="orders")
+    requests.clear()
+    app.radio(key="target-kind").set_value("A time").run()
+    app.text_input(key="target-time").set_value("2 hours ago").run()
+    shown = str(app.text_input(key="target-time").value)
+    assert timedelta(0) <= utc_now() - timedelta(hours=2) - parse_time(shown) < timedelta(minutes=5)
+    app.run()
+    (request,) = requests
+    assert request.target.at == parse_time(shown)
+    assert SENTENCE in said(app.run()), "the preview stays: its time does not move"
+
+
+def test_a_time_is_chosen_by_one_click_and_said_by_the_readers_clock(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_page("purge", topics="orders")
+    requests.clear()
+    app.radio(key="target-kind").set_value("A time").run()
+    monkeypatch.setattr(markup, "local", lambda moment: moment.astimezone(ZoneInfo("Asia/Tokyo")))
+    text = said(app.button(key="time-24 h ago").click().run())
+    (request,) = requests
+    at = request.target.at
+    assert at is not None
+    assert timedelta(0) <= utc_now() - timedelta(hours=24) - at < timedelta(minutes=5)
+    here = at.astimezone(ZoneInfo("Asia/Tokyo"))
+    assert f"1 d ago: {here:%Y-%m-%d %H:%M:%S} JST, {at:%Y-%m-%d %H:%M:%S} UTC" in text
 
 
 def test_the_preview_says_what_no_group_covers(open_page: Open, requests: Requests) -> None:

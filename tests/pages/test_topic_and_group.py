@@ -8,6 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -39,7 +42,12 @@ def test_a_topic_says_what_it_holds_who_holds_it_where_it_lies_and_how_it_is_set
     assert "Where it lies" in text and "full in 40 h (32 h to 53 h)" in text
     assert "<td>cleanup.policy</td><td>delete</td>" in text.split("<details>")[0]
     assert "low watermark</abbr> of orders" in text
-    assert "name=billing-replay" in links(app)["**billing-replay** holds back 6.8 GiB"]
+    (held,) = [label for label in links(app) if "billing-replay** holds back" in label]
+    assert re.fullmatch(
+        r"[*]{2}billing-replay[*]{2} holds back 6.8 GiB, 1 member, last commit [0-9]+ (s|min) ago",
+        held,
+    )
+    assert "name=billing-replay" in links(app)[held]
 
 
 def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
@@ -159,7 +167,7 @@ def test_a_group_says_what_it_holds_back_and_where(open_page: Open) -> None:
     text = said(app)
 
     assert "<strong>billing-replay</strong> holds back" in text
-    assert re.search(r"Stable, 1 member; last commit [0-9]+ (s|min) ago\.", text)
+    assert re.search(r"Stable: 1 member, last commit [0-9]+ (s|min) ago\.", text)
     assert '<a href="topic?name=orders" target="_self">orders</a>' in said(app)
 
     app.button(key="group-waive").click().run()
@@ -215,3 +223,36 @@ def test_what_a_group_holds_back_is_drawn_over_kept_analyses(
     assert "measured less than twice" not in said(app)
     app.segmented_control(key="group-span").set_value("1 h").run()
     assert "measured less than twice in that time" in said(app)
+
+
+@pytest.mark.parametrize(
+    ("state", "members", "alive", "on_its_page"),
+    [
+        ("Stable", 2, "2 members, last commit", "Stable: 2 members, last commit "),
+        ("Empty", 0, "no member, silent for", "Empty: no member, silent for "),
+        ("Gone", 0, "gone, silent for", " It counts at its last known offsets until it is waived."),
+        ("Unknown", None, "members unknown, last commit", "told of them, so it may be alive."),
+    ],
+)
+def test_whether_anybody_reads_on_for_a_group_is_said_wherever_it_stands(  # noqa: PLR0917 a table's columns
+    open_page: Open, tmp_path: Path, state: str, members: int | None, alive: str, on_its_page: str
+) -> None:
+    sample_store.write(tmp_path / "data")
+    (file,) = (tmp_path / "data").glob("*/findings/*/blockers*.parquet")
+    table = pq.read_table(file)
+    mine = pc.equal(table["group_id"], "billing-replay")
+    for name, value in (("group_state", state), ("members", members)):
+        at = table.schema.get_field_index(name)
+        kind = table.schema.field(name)
+        changed = pc.if_else(mine, pa.scalar(value, kind.type), table[name])
+        table = table.set_column(at, kind, changed)
+    pq.write_table(table, file)
+
+    label = f"**billing-replay** holds back 6.8 GiB, {alive} "
+    assert label in read(said(open_page(variant=None)))
+    assert label in read(said(open_page("topic", None, name="orders")))
+    box = open_page("reclaimable", None).checkbox(key="waive billing-replay")
+    brief = alive.partition(", last")[0]
+    assert f"**billing-replay** · 6.8 GiB :small[{brief}" in read(box.label)
+    own = said(open_page("group", None, name="billing-replay"))
+    assert on_its_page in own and alive.lower() in own.lower()

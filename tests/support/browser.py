@@ -78,15 +78,22 @@ def dashboard_process(
 @contextmanager
 def browser_page(outside: list[str] | None = None, theme: Theme = "light") -> Iterator[Page]:
     """A fresh page of 1280 by 900; addresses beyond this machine are added to `outside`."""
+    with launched() as browser:
+        page = fresh_page(browser, theme)
+        if outside is not None:
+            page.on("request", lambda request: _note(request.url, outside))
+        yield page
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """Debian's Chromium, without a page yet."""
     executable = shutil.which("chromium")
     assert executable, "Chromium is missing: apt-get install chromium"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGUMENTS)
-        page = fresh_page(browser, theme)
-        if outside is not None:
-            page.on("request", lambda request: _note(request.url, outside))
         try:
-            yield page
+            yield browser
         finally:
             browser.close()
 

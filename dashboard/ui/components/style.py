@@ -28,6 +28,7 @@ _LAYOUT = """
 .st-key-lw-nav{gap:2px 4px}
 .stMainBlockContainer .st-key-lw-nav [data-testid=stPageLink-NavLink] p{text-decoration:none;
  white-space:nowrap;font-size:15px}
+.lw-here a{padding:0 8px;font-weight:700;text-decoration:none;box-shadow:0 2px 0 currentColor}
 .lw-switch{position:relative}
 .lw-switch b{overflow-wrap:anywhere}
 .lw-switch summary{cursor:pointer;padding:2px 10px;border-radius:6px;
@@ -37,6 +38,7 @@ _LAYOUT = """
  border:1px solid var(--lw-line);border-radius:6px}
 .lw-switch li a{display:block;padding:5px 14px;overflow-wrap:anywhere}
 [data-testid=stVerticalBlock]{gap:.75rem}
+[data-testid=stLayoutWrapper]:has(>.st-key-lw-slash){display:none}
 [data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
  overflow-y:auto}
 [data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.core.clock import parse_time
+from dashboard.core.clock import parse_time, utc_now
 from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.people import people
@@ -22,8 +22,8 @@ from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import Target, parse_keep, read_offsets_json
-from dashboard.ui.components import states
-from dashboard.ui.components.markup import plain
+from dashboard.ui.components import boxes, states
+from dashboard.ui.components.markup import exact, plain
 from dashboard.ui.components.picking import pick
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
@@ -181,6 +181,8 @@ def _refine(screen: Screen, request: Request) -> None:
 
 # Step 1 of a purge: topics, up to where, and what is waived or lifted by name and reason.
 
+_TIME_KEY = "target-time"
+_AGO = ("1 h ago", "6 h ago", "24 h ago", "7 d ago")
 COMMITTED, TIME, KEEP, RETENTION, OFFSET, WATERMARK, FILE = (
     "Committed by all",
     "A time",
@@ -242,14 +244,16 @@ def _topics(screen: Screen) -> list[str]:
 
 def _target(kind: str) -> Target | None:
     if kind == TIME:
-        return _typed("Time in UTC", "target-time", "2026-03-01T04:00:00Z", _at_time)
+        return _time()
     if kind == OFFSET:
         offset = st.number_input("Offset", min_value=0, step=1, value=None, key="target-offset")
         return None if offset is None else Target("offset", offset=int(offset))
     if kind == FILE:
         return _file()
     if kind == KEEP:
-        return _typed("Hours or bytes to keep", "target-keep", "24h or 10GiB", parse_keep)
+        return _typed(
+            "Hours or bytes to keep", "target-keep", "24h or 10GiB", parse_keep, boxes.keep
+        )
     if kind == RETENTION:
         return Target("retention")
     return Target("high-watermark" if kind == WATERMARK else "committed")
@@ -259,12 +263,40 @@ def _at_time(text: str) -> Target:
     return Target("timestamp", at=parse_time(text))
 
 
-def _typed(label: str, key: str, example: str, read: Callable[[str], Target]) -> Target | None:
-    typed = st.text_input(label, key=key, placeholder=example)
-    if not typed:
+def _time() -> Target | None:
+    """Typed, or by one click; and said again by the reader's own clock, for nobody at night reckons
+    in UTC without a slip.
+    """
+    example = "2 hours ago, or 2026-03-01T04:00:00Z"
+    target = _typed("Time in UTC", _TIME_KEY, example, _at_time, _settled_time)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for ago in _AGO:
+            st.button(ago, key=f"time-{ago}", type="tertiary", on_click=_choose_time, args=(ago,))
+        if target is not None:
+            st.caption(plain(f"{formats.ago(target.at, utc_now())}: {exact(target.at)}"))
+    return target
+
+
+def _choose_time(ago: str) -> None:
+    st.session_state[_TIME_KEY] = _settled_time(ago)
+
+
+def _settled_time(text: str) -> str | None:
+    return boxes.moment(text, utc_now())
+
+
+def _typed(
+    label: str,
+    key: str,
+    example: str,
+    read: Callable[[str], Target],
+    settled: boxes.Settled,
+) -> Target | None:
+    text = boxes.typed_in(st.container(), label, key, settled, placeholder=example)
+    if not text:
         return None
     try:
-        return read(typed)
+        return read(text)
     except UsageError as error:
         st.caption(plain(f"⚠ {error.message}. {error.next_step}"))
         return None

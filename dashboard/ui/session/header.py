@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 import streamlit as st
+from streamlit import components
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
@@ -27,6 +28,23 @@ from dashboard.views.topic_rows import groups_of
 _FIND = "lw-find"
 _ASKED = "lw-find-asked"
 _SHOWN = 8
+# From anywhere on the page but another field; in a dialog the keys are its own.
+_SLASH = """
+const FIELD = "input, textarea, select, [contenteditable=true], [role=dialog] *";
+export default () => {
+  const typed = (event) => {
+    const at = document.activeElement;
+    const plain = !(event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented);
+    const box = document.querySelector(".st-key-%s input");
+    if (event.key !== "/" || !plain || !box || (at && at.matches(FIELD))) return;
+    event.preventDefault();
+    box.focus();
+    box.select();
+  };
+  document.addEventListener("keydown", typed);
+  return () => document.removeEventListener("keydown", typed);
+};
+"""
 
 
 def search_box(screen: Screen) -> None:
@@ -35,10 +53,12 @@ def search_box(screen: Screen) -> None:
         "Find a topic, group or broker",
         key=_FIND,
         type="search",
-        placeholder="Topic, group or broker",
+        placeholder="A name ( / )",
         label_visibility="collapsed",
         on_change=_find_asked,
     )
+    with st.container(key="lw-slash"):  # out of sight, and of the page's rhythm
+        components.v2.component("lowwater_slash", js=_SLASH % _FIND)(key="lw-slash-key")
     asked = st.session_state.pop(_ASKED, False)
     if not typed or screen.findings is None:
         return

@@ -16,15 +16,25 @@ def show(page: str) -> None:
     """Draw the row, and name the browser's tab. Of one cluster alone there is nothing to switch."""
     among = context.choices()
     st.set_page_config(page_title=title(page, context.chosen(among)))
-    if page in routes.LISTED:  # which of them is shown: Streamlit's own mark is that of buttons
-        place = f".st-key-lw-nav>:nth-child({routes.LISTED.index(page) + 1}) a p"
-        mark = "font-weight:700!important;box-shadow:0 2px 0 currentColor"
-        st.html(f"<style>{place}{{{mark}}}</style>")
     with st.container(horizontal=True, vertical_alignment="center", key="lw-nav"):
         for name in routes.LISTED:
-            routes.link(name, routes.TITLES[name])
+            if name == page:
+                st.html(here_html(page), width="content")
+            else:
+                routes.link(name, routes.TITLES[name])
         if len(among) > 1:
             st.html(switcher_html(page, among, context.chosen(among)), width="content")
+
+
+def here_html(page: str) -> str:
+    """The page that is shown: a link like the others, marked for eyes and, as Streamlit's own links
+    never are, for screen readers. It loads the page anew, without what its address asked for.
+    """
+    address = markup.text(routes.address(page))
+    return (
+        f'<div class="lw lw-here"><a href="{address}" target="_self" aria-current="page">'
+        f"{markup.text(routes.TITLES[page])}</a></div>"
+    )
 
 
 def switcher_html(page: str, among: tuple[Choice, ...], shown: Choice | None) -> str:

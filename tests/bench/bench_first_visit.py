@@ -1,0 +1,95 @@
+"""What a first visit of each page carries over the wire, and how long its first number takes.
+
+`python -m tests.bench.bench_first_visit [REPETITIONS]`. A real server of 15,000 replica rows and
+Debian's Chromium on one machine. *Cold*: a browser that has nothing of these pages; *warm*: the
+same browser again, by a new session. The server has served each page once before.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from dashboard.ui.session.routes import TITLES
+from tests.support import sample_store
+from tests.support.browser import dashboard_server, launched
+
+GOAL_BYTES, COLD_SECONDS, WARM_SECONDS = 1_500_000, 1.2, 0.5
+# What a page tells first of its own, below the header.
+_FIRST = ".lw-sentence, .lw-state, .lw-table, .lw h2, .lw-list, [data-testid=stDataFrame]"
+THINGS = {"topic": "?name=topic-0000", "group": "?name=nobody", "broker": "?name=1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Bytes on the wire, of files and of the WebSocket; seconds until the first number stands."""
+
+    size_bytes: int
+    seconds: float
+
+
+def visit(context: BrowserContext, address: str) -> Visit:
+    """One visit by a new tab."""
+    page = context.new_page()
+    sizes: list[int] = []
+    wire = context.new_cdp_session(page)
+    wire.send("Network.enable")
+    wire.on("Network.loadingFinished", lambda it: sizes.append(int(it["encodedDataLength"])))
+    wire.on(
+        "Network.webSocketFrameReceived",
+        lambda it: sizes.append(len(it["response"]["payloadData"])),
+    )
+    began = time.perf_counter()
+    page.goto(address, wait_until="commit")
+    page.locator(_FIRST).first.wait_for()
+    seconds = time.perf_counter() - began
+    _settles(page)
+    page.close()
+    return Visit(sum(sizes), seconds)
+
+
+def _settles(page: Page) -> None:
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(1000)  # charts and tables fetch their scripts once they are drawn
+
+
+def first_and_second(browser: Browser, address: str) -> tuple[Visit, Visit]:
+    """Of a browser that has nothing of these pages, and of the same one again."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    try:
+        return visit(context, address), visit(context, address)
+    finally:
+        context.close()
+
+
+def main(repetitions: int = 5) -> int:
+    """Print the table; 1 when a page misses a goal."""
+    missed = False
+    print(f"{'page':12}{'kB':>8}{'cold s':>10}{'warm s':>10}{'warm kB':>10}")
+    with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder, launched() as browser:
+        sample_store.write(Path(folder) / "data", "large")
+        environ = {"LOWWATER_DATA": f"{folder}/data", "LOWWATER_STATE_DIR": f"{folder}/state"}
+        with dashboard_server(environ) as url:
+            for name in TITLES:
+                address = f"{url}/{'' if name == 'overview' else name}{THINGS.get(name, '')}"
+                first_and_second(browser, address)
+                found = [first_and_second(browser, address) for _ in range(repetitions)]
+                size = max(cold.size_bytes for cold, _ in found)
+                cold = statistics.median(cold.seconds for cold, _ in found)
+                warm = statistics.median(warm.seconds for _, warm in found)
+                again = max(warm.size_bytes for _, warm in found)
+                print(
+                    f"{name:12}{size / 1000:>8.0f}{cold:>10.2f}{warm:>10.2f}{again / 1000:>10.0f}"
+                )
+                missed |= size > GOAL_BYTES or cold > COLD_SECONDS or warm > WARM_SECONDS
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(int(word) for word in sys.argv[1:2])))

@@ -1,0 +1,55 @@
+"""Which groups hold how much, and whether anybody knows that they are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from analytics.readers import blockers
+
+_SUMS = pa.schema(
+    {
+        "group_id": pa.string(),
+        "topic": pa.string(),
+        "last_commit_at": pa.timestamp("us", tz="UTC"),
+        "held_alone": pa.int64(),
+        "freed": pa.int64(),
+        "is_first": pa.bool_(),
+    }
+)
+_GROUPS = pa.schema({"group_id": pa.string(), "state": pa.string(), "members": pa.int32()})
+
+
+def rows(*, complete: bool) -> dict[str, dict[str, Any]]:
+    """Of four groups that committed on one topic: `away` is in no list."""
+    names = ("three", "none", "silent", "away")
+    each = {"topic": "t", "last_commit_at": None, "held_alone": 5, "freed": 3, "is_first": True}
+    found = pa.Table.from_pylist([{"group_id": name, **each} for name in (*names, None)], _SUMS)
+    listed = pa.Table.from_pylist(
+        [
+            {"group_id": "three", "state": "Stable", "members": 3},
+            {"group_id": "none", "state": "Empty", "members": 0},
+            {"group_id": "silent", "state": "Unknown", "members": None},
+        ],
+        schema=_GROUPS,
+    )
+    made = blockers.blockers(found, listed, complete=complete).to_pylist()
+    return {row["group_id"]: row for row in made}
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_who_is_listed_has_the_state_and_members_of_the_list(complete: bool) -> None:
+    found = rows(complete=complete)
+    told = {name: (found[name]["group_state"], found[name]["members"]) for name in found}
+    assert told["three"] == ("Stable", 3)
+    assert told["none"] == ("Empty", 0)
+    assert told["silent"] == ("Unknown", None), "members that nobody could read are not none"
+
+
+def test_who_is_in_no_list_is_gone_only_where_the_list_is_whole() -> None:
+    whole, parted = rows(complete=True)["away"], rows(complete=False)["away"]
+    assert (whole["group_state"], whole["members"]) == ("Gone", 0)
+    assert (parted["group_state"], parted["members"]) == ("Unknown", None)
+    assert parted["bytes_held_alone"] == whole["bytes_held_alone"] == 5

@@ -1,0 +1,138 @@
+"""Scripts and styles of the pages go packed to who takes that, and everything else as it lies."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+
+import pyarrow as pa
+import pytest
+
+from dashboard.web_guard import Message, Receive, Send
+from dashboard.web_packed import PackedFiles
+
+SCRIPT = b"export const answer = 42;\n" * 400
+PLACE = "/static/js/index.Abc.js"
+
+
+class Pages:
+    """An app that serves one file, and counts how often it is asked."""
+
+    def __init__(self, body: bytes = SCRIPT, status: int = 200, **headers: str) -> None:
+        self.asked = 0
+        self._body, self._status = body, status
+        self._headers = {"content-type": "text/javascript; charset=utf-8", **headers}
+
+    async def __call__(self, _scope: Message, _receive: Receive, send: Send) -> None:
+        self.asked += 1
+        headers = {**self._headers, "content-length": str(len(self._body)), "etag": '"of-it"',
+                   "cache-control": "public, immutable"}  # fmt: skip
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": self._status, "headers": pairs})
+        for half in (self._body[:1000], self._body[1000:]):
+            more = half == self._body[:1000]
+            await send({"type": "http.response.body", "body": half, "more_body": more})
+
+
+def asked(
+    pages: PackedFiles, path: str = PLACE, method: str = "GET", root_path: str = "", **headers: str
+) -> tuple[dict[str, str], bytes]:
+    """Status and headers, and the body, of the answer."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
+    scope: Message = {"type": "http", "method": method, "path": path, "headers": pairs}
+    scope["root_path"] = root_path
+    asyncio.run(pages(scope, receive, send))
+    told = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
+    body = b"".join(message["body"] for message in sent[1:])
+    return {**told, "status": str(sent[0]["status"])}, body
+
+
+def unpacked(coding: str, body: bytes) -> bytes:
+    if coding == "gzip":
+        return gzip.decompress(body)
+    return bytes(pa.Codec("brotli").decompress(body, len(SCRIPT), asbytes=True))
+
+
+@pytest.mark.parametrize(
+    ("takes", "coding"),
+    [
+        ("gzip, deflate, br, zstd", "br"),
+        ("gzip, deflate", "gzip"),
+        ("br;q=0, GZIP", "gzip"),
+        ("br; q=0.000, gzip;q=0.5", "gzip"),
+    ],
+)
+def test_a_script_is_packed_once_and_is_the_same_script(takes: str, coding: str) -> None:
+    app = Pages()
+    pages = PackedFiles(app)
+    for _ in range(3):
+        told, body = asked(pages, accept_encoding=takes)
+        assert (told["content-encoding"], told["vary"]) == (coding, "Accept-Encoding")
+        assert int(told["content-length"]) == len(body) < len(SCRIPT) / 10
+        assert unpacked(coding, body) == SCRIPT
+        assert told["cache-control"] == "public, immutable" and "etag" not in told
+    assert app.asked == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"accept_encoding": "identity"},
+        {"accept_encoding": "br;q=0, gzip;q=0.0"},
+        {"accept_encoding": "br", "range": "bytes=0-99"},
+        {"accept_encoding": "br", "if_none_match": '"of-it"'},
+    ],
+)
+def test_who_does_not_take_it_or_asks_for_a_part_gets_the_file_as_it_lies(
+    headers: dict[str, str],
+) -> None:
+    told, body = asked(PackedFiles(Pages()), **headers)
+    assert body == SCRIPT and "content-encoding" not in told and told["etag"] == '"of-it"'
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        ("/static/media/Font.woff2", "GET"),
+        ("/media/export.js", "GET"),
+        ("/static/js/../../media/export.js", "GET"),
+        ("/component/x/static/js/index.js", "GET"),
+        (PLACE, "HEAD"),
+        (PLACE, "POST"),
+    ],
+)
+def test_nothing_else_is_touched(path: str, method: str) -> None:
+    told, body = asked(PackedFiles(Pages()), path, method, accept_encoding="br")
+    assert body == SCRIPT and "content-encoding" not in told
+
+
+@pytest.mark.parametrize(
+    "app",
+    [
+        Pages(status=404),
+        Pages(status=206),
+        Pages(**{"content-type": "text/html"}),
+        Pages(**{"content-encoding": "gzip"}),
+        Pages(b"let a;"),
+    ],
+)
+def test_an_answer_of_another_kind_goes_on_as_it_is_and_is_not_kept(app: Pages) -> None:
+    pages = PackedFiles(app)
+    for _ in range(2):
+        told, _ = asked(pages, accept_encoding="br")
+        assert told.get("content-encoding") in (None, "gzip") and told["etag"] == '"of-it"'
+    assert app.asked == 2
+
+
+def test_of_an_app_that_is_mounted_too() -> None:
+    told, body = asked(PackedFiles(Pages()), "/low" + PLACE, root_path="/low", accept_encoding="br")
+    assert told["content-encoding"] == "br" and unpacked("br", body) == SCRIPT
