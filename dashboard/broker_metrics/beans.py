@@ -20,6 +20,7 @@ from dashboard.domain.metric_names import (
     COUNTERS,
     PURGATORY_SIZE,
     REQUEST_TIME,
+    STARTED,
     TOPIC_METRICS,
     labels,
 )
@@ -36,7 +37,7 @@ _PREFIXES = {
 }
 # A broker that follows nobody has no fetcher: its bean is not missing.
 _ALWAYS = ("BrokerTopicMetrics", "DelayedOperationPurgatory", "RequestMetrics")
-_BYTE_PREFIXES = tuple(prefix.encode() for prefix in _PREFIXES.values())
+_BYTE_PREFIXES = tuple(prefix.encode() for prefix in (*_PREFIXES.values(), STARTED))
 _OF_TIMES = {"mean": "mean", "99thpercentile": "99thpercentile", "count": "count"}
 
 
@@ -75,6 +76,8 @@ def metrics(broker_id: int, series: Iterable[Series]) -> tuple[BrokerMetric, ...
     """
     listed = [one for one in series if math.isfinite(one.value)]
     found = topic_counts((s.name, s.labels, s.value) for s in listed)
+    if found and (started := [s.value for s in listed if s.name.lower() == STARTED]):
+        found[STARTED, labels()] = max(started)
     lags: list[float] = []
     for one in listed:
         name, of = one.name.lower(), {k.lower(): v for k, v in one.labels.items()}

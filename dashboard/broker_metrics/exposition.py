@@ -7,6 +7,8 @@ dropped as they come.
 from __future__ import annotations
 
 import base64
+import os
+import stat
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +20,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from dashboard.broker_metrics.beans import wanted
 from dashboard.core.errors import BrokerError
+from dashboard.core.words import duration
 
 _LONGEST_LINE_BYTES = 1 << 20
 _SHORT_LIST = "Give it the rules of: lowwater metrics --exporter-rules."
@@ -28,14 +31,15 @@ _STEPS = {
     "METRICS_TOO_LARGE": _SHORT_LIST,
     "METRICS_INVALID": "Name an address that answers in Prometheus text.",
     "METRICS_MISSING": _SHORT_LIST,
+    "METRICS_STALE": "Start what fills it; it is read again at the next collection.",
 }
 
 
 def lines(broker_id: int, source: str, timeout: timedelta) -> Iterator[str]:
     """The wanted lines of a URL or file, read as they are asked for.
 
-    Raises BrokerError METRICS_UNREACHABLE, _REFUSED, _TOO_SLOW or _TOO_LARGE, and ValueError for
-    what is no text.
+    Raises BrokerError METRICS_UNREACHABLE, _REFUSED, _STALE, _TOO_SLOW or _TOO_LARGE, and
+    ValueError for what is no text.
     """
     try:
         for line in _split(chunks(source, timeout)):
@@ -101,6 +105,9 @@ rules:
 
 # Fetches metrics from an address or a file, piece by piece, within limits of size and time.
 
+# Counts of a file that was written longer ago are none of now: whoever fills it has died. As long
+# two snapshots may be apart that are neighbours (`safety.progress.MOST_BETWEEN`).
+OLDEST_FILE = timedelta(minutes=90)
 MOST_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 16
 
@@ -116,8 +123,8 @@ class Unread(Exception):
 def chunks(source: str, timeout: timedelta, token: str | None = None) -> Iterator[bytes]:
     """The bytes of an http(s) URL or a file as they come; `token` is a bearer token.
 
-    Raises Unread METRICS_UNREACHABLE, _REFUSED, _TOO_SLOW or _TOO_LARGE. User and password of the
-    URL become Basic sign-in; redirects are not followed.
+    Raises Unread METRICS_UNREACHABLE, _REFUSED, _STALE, _TOO_SLOW or _TOO_LARGE. User and password
+    of the URL become Basic sign-in; redirects are not followed.
     """
     until, size = time.monotonic() + timeout.total_seconds(), 0
     try:
@@ -153,12 +160,19 @@ def shown(source: str) -> str:
 def _chunks(source: str, timeout: timedelta, token: str | None) -> Iterator[bytes]:
     if "://" not in source:
         with Path(source).open("rb") as file:
+            _not_stale(os.fstat(file.fileno()))
             yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
         return
     request = _request(source, token)
     with _opener().open(request, timeout=timeout.total_seconds()) as answer:
         # read1 gives what has arrived: the deadline is looked at between any two of them.
         yield from iter(lambda: answer.read1(_CHUNK_BYTES), b"")
+
+
+def _not_stale(file: os.stat_result) -> None:
+    age = timedelta(seconds=max(0.0, time.time() - file.st_mtime))
+    if stat.S_ISREG(file.st_mode) and age > OLDEST_FILE:  # a pipe is filled as it is read
+        raise Unread("METRICS_STALE", f"it was written {duration(age.total_seconds())} ago")
 
 
 def _opener() -> urllib.request.OpenerDirector:

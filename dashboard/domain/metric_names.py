@@ -19,6 +19,8 @@ CONSUMER_LAG = "kafka_server_fetcherlagmetrics_consumerlag"
 TOPIC_METRICS = "kafka_server_brokertopicmetrics_"
 BYTES_IN = f"{TOPIC_METRICS}bytesin_total"
 BYTES_OUT = f"{TOPIC_METRICS}bytesout_total"
+# Of the process that shows the others: with an agent in it that is the broker.
+STARTED = "process_start_time_seconds"
 
 # Counts since the broker's start, by what findings call them. BrokerTopicMetrics has each for all
 # topics together, and each but replication by topic; a request counts once for each partition in

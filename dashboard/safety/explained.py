@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise, starmap
@@ -16,7 +16,8 @@ from itertools import pairwise, starmap
 import numpy as np
 
 from dashboard.domain.metric_names import increase
-from dashboard.safety.progress import Passed, Sample, explained, passed, rows_of
+from dashboard.safety.counting import Counted, Seen, counted, lives_of, stood_still
+from dashboard.safety.progress import MOST_BETWEEN, Passed, Sample, explained, passed, rows_of
 from dashboard.safety.unseen_readers import LOOK_BYTES_PER_PARTITION, Measure, TopicReading
 
 
@@ -29,18 +30,20 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
     (`_record_bytes`). A group's first commit counts from the log start.
 
     Both are of the same span: where brokers answered in fewer samples than others, those alone
-    measure them all, and all samples measure the others.
+    measure them all, and all samples measure the others. A source that stood still is no answer.
     """
     if not samples:
         return []
-    hosts, silent = _hosts(samples), _silent(samples)
+    hosts, silent, still = _hosts(samples), _silent(samples), stood_still(samples)
+    lives = lives_of(samples)
     partitions = Counter(samples[-1].leaders["topic"].to_pylist())
     of_span: dict[tuple[int, ...], tuple[dict[str, int | None], dict[str, Passed]]] = {}
     found = []
     for topic in topics:
         of_topic = hosts.get(topic, frozenset())
         telling = [
-            _telling(s, topic, mute) & of_topic for s, mute in zip(samples, silent, strict=True)
+            _telling(s, topic, mute) & of_topic - dead
+            for s, mute, dead in zip(samples, silent, still, strict=True)
         ]
         for brokers, numbers in _spans(telling):
             span = [samples[n] for n in numbers]
@@ -57,7 +60,9 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
                 None,
             )
             left = _left(span, brokers, topic, read.get(topic), reading)
-            found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at, left))
+            of_life = [lives[n] for n in numbers]
+            told = {b: counted(_seen(span, of_life, b, topic)) for b in brokers}
+            found.append(_measure(reading, told, hosts[topic], span[-1].taken_at, left))
     return sorted(found, key=lambda m: (m.at, m.reading.suspected), reverse=True)
 
 
@@ -121,20 +126,42 @@ def _span_ms(span: list[Sample]) -> int:
 
 def _measure(
     reading: TopicReading,
-    brokers: frozenset[int],
+    told: Mapping[int, Counted],
     hosts: frozenset[int],
     at: datetime,
     left_bytes: int | None,
 ) -> Measure:
-    """The measure, with what kept it from being a whole one."""
-    silent = ", ".join(str(b) for b in sorted(hosts - brokers))
+    """The measure, with what kept it from being a whole one; `told` is by broker."""
+    silent, lost = _named(hosts - told.keys()), _named(_lost(reading, told))
     if reading.explained_bytes is None:
         reading = replace(reading, why="the size of its records is unknown")
     elif silent:
         reading = replace(
             reading, why=f"broker {silent} has no two samples of its metrics within a day"
         )
-    return Measure(reading, not silent, at, left_bytes)
+    elif lost:
+        reading = replace(reading, why=f"the counters of broker {lost} began anew between samples")
+    least = Counted(*map(min, zip(*told.values(), strict=True)))
+    return Measure(reading, not silent, at, least.all_ms, least.unbroken_ms, left_bytes)
+
+
+def _named(brokers: Iterable[int]) -> str:
+    return ", ".join(str(broker) for broker in sorted(brokers))
+
+
+def _lost(reading: TopicReading, told: Mapping[int, Counted]) -> list[int]:
+    """The brokers that did not count for longer than two samples that are close are apart."""
+    most = MOST_BETWEEN.total_seconds() * 1000
+    return [b for b, of in told.items() if (reading.window_ms or 0) - of.all_ms > most]
+
+
+def _seen(
+    span: Sequence[Sample], lives: Sequence[Mapping[int, int]], broker: int, topic: str
+) -> Iterator[Seen]:
+    for sample, of_life in zip(span, lives, strict=True):
+        if broker in sample.bytes_out:
+            count = sample.bytes_out[broker].get(topic, 0.0)
+            yield Seen(sample.taken_at, count, of_life.get(broker, 0), sample.told.get(broker))
 
 
 def _fetched(span: Sequence[Sample], broker: int, topic: str) -> list[float]:

@@ -12,12 +12,26 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column
 from dashboard.domain.columns import Ints
 from dashboard.domain.metric_names import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one broker's source told in all: `totals` are its counters over all topics, by name;
+    `sums` by name the sum of every number of it; `ends` that of the log ends of all partitions that
+    the broker led, which brokers tell themselves; `started` when the process began, in seconds.
+    """
+
+    totals: Mapping[str, float]
+    sums: Mapping[str, float]
+    ends: int
+    started: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +44,8 @@ class Sample:
     sum of its counters by topic, where it tells the former. `commits` has a row by group_id, topic
     and partition with `offset`; `leaders` one by topic and partition with `broker_id`, `start` and
     `end` (the log's offsets), `size_bytes` and `segment_bytes` (of a segment, at most), null where
-    unknown; `hosts` maps a topic to the brokers of its replicas; `joined` are groups with members.
+    unknown; `hosts` maps a topic to the brokers of its replicas; `joined` are groups with members;
+    `told` maps a broker to what tells whether its counters went on.
     """
 
     taken_at: datetime
@@ -41,6 +56,7 @@ class Sample:
     sums: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     bytes_in: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     joined: frozenset[str] = frozenset()
+    told: Mapping[int, Told] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +193,7 @@ class Passed:
 
 def passed(rows: Rows) -> dict[str, Passed]:
     """`Passed` of each topic from the first sample of a span to its last. NaN where a partition has
-    no leader in one of them, or a log went back: its share is unknown.
+    no leader in one of them, or a log went back in between: its share is unknown.
 
     From sample to sample a group counts no further than what was written meanwhile, and only where
     nothing else moves its offset: not without members in either (a tool sets it, a mirror copies
@@ -196,7 +212,7 @@ def passed(rows: Rows) -> dict[str, Passed]:
 
     last = len(rows.taken) - 1
     begin, end = of("end", 0), of("end", last)
-    written = np.where(end >= begin, end - begin, np.nan)
+    written = np.where(_went_back(rows, row, len(led)), np.nan, end - begin)
     same = (of("broker_id", 0) == of("broker_id", last)) & (of("start", 0) == of("start", last))
     grown = np.where(same, of("size_bytes", last) - of("size_bytes", 0), np.nan)
 
@@ -217,6 +233,18 @@ def passed(rows: Rows) -> dict[str, Passed]:
     return {
         rows.names[n].as_py(): Passed(*each) for n, each in zip(known.tolist(), found, strict=True)
     }
+
+
+def _went_back(rows: Rows, row: Ints, places: int) -> npt.NDArray[np.bool_]:
+    """Which places' log ends fell between any two of their samples; `row`: each leader's place.
+
+    An unclean election, a lost disk, a topic that was made anew: it may grow past its begin again.
+    """
+    ends = pc.cast(rows.leaders["end"], pa.float64()).to_numpy()
+    (known,) = np.nonzero(np.isfinite(ends))
+    order = known[np.lexsort((rows.leaders["sample"].to_numpy()[known], row[known]))]
+    fell = (np.diff(row[order]) == 0) & (np.diff(ends[order]) < 0)
+    return np.bincount(row[order[1:]][fell], minlength=places) > 0
 
 
 # Kept snapshots are an hour apart at most, for a week.

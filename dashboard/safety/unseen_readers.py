@@ -34,6 +34,12 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 # The last sample of a day and the first of the next are some seconds more or less apart.
 _NEARLY_A_DAY_MS = _DAY_MS - _HOUR_MS
+# Who reads once a day may have read in the hour before a restart: of measures that lost as much as
+# this part of the time it takes two.
+_LOST = 1 / 8
+# A known group fetches again what it had not committed, and what it surely read is rather too low
+# (a topic of few segments): that may be this part of what left, as a rule.
+_AGAIN = 1 / 4
 # For so many days on end groups may read twice what is not explained, and hide a reader: a backlog
 # is read in a day or two, and no further back is looked for one who was suspected.
 _DAYS_OF_COVER = 7
@@ -115,6 +121,8 @@ class Measure:
     """A reading of one span of kept snapshots that ended at `at`.
 
     `whole`: every broker that held a replica of the topic was counted, not some of them alone.
+    `counted_ms`: how much of the span each of them surely counted: not what lies between two
+    samples where its counters began anew, or may have, unseen. `unbroken_ms`: without such a gap.
     `left_bytes`: what may have left beyond what groups surely read of the records that were written
     in the span; None: nobody can tell. What they explain (`reading`) is an estimate that is rather
     too high: it raises no false alarm, and ends none that is true.
@@ -123,23 +131,30 @@ class Measure:
     reading: TopicReading
     whole: bool
     at: datetime
+    counted_ms: int
+    unbroken_ms: int
     left_bytes: int | None = None
 
     @property
     def nothing_left(self) -> bool:
         """Nobody read: groups read all but a look. Groups that read much are no cover then."""
-        return self.left_bytes is not None and self.left_bytes <= self.reading.floor
+        return self.left_bytes is not None and self.left_bytes <= self._counted.floor
 
-    def ends(self, suspicion: Measure) -> bool:
-        """Whether who was suspected reads no more: less than half of what was not explained then
-        is left, and no more than what groups surely read: records may have become smaller.
+    def shows_no_more(self, suspicion: Measure) -> bool:
+        """Whether who was suspected is not seen: less than half of what was not explained then
+        is left, and no more than groups fetch again: records may have become smaller.
         """
-        if self.left_bytes is None or self.span_ms < suspicion.span_ms:
+        if self.left_bytes is None:
             return False
-        left, then = self.reading.an_hour(self.left_bytes) or 0, suspicion.reading
+        left, then = self._counted.an_hour(self.left_bytes) or 0, suspicion.reading
         less = 2 * left < (then.an_hour(then.unexplained_bytes) or 0)
-        within = FACTOR * self.left_bytes <= (self.reading.bytes_out or 0) + self.reading.floor
-        return self.nothing_left or (less and within)
+        again = self.left_bytes <= _AGAIN * (self.reading.bytes_out or 0) + self._counted.floor
+        return self.nothing_left or (less and again)
+
+    @property
+    def _counted(self) -> TopicReading:
+        """As if all had left in the time that was counted: a gap dilutes nothing."""
+        return replace(self.reading, window_ms=self.counted_ms)
 
     @property
     def span_ms(self) -> int:
@@ -150,9 +165,10 @@ class Measure:
 class Verdict:
     """What a topic's measures say together: they are added newest first until it is `settled`.
 
-    A suspicion stands until a later measure ends it: a whole one (readers follow leaders to
-    brokers that nobody counts), of no shorter span (in minutes every reader is slow), with less
-    than half of it left (a group that catches up on a backlog explains its own bytes alone).
+    A suspicion stands until later measures end it: whole ones (readers follow leaders to brokers
+    that nobody counts) with less than half of it left (a group that catches up on a backlog
+    explains its own bytes alone), that counted as long a time (in minutes every reader is slow):
+    one without a break, or two that each lost little of it to counters that began anew.
     """
 
     def __init__(self, topic: str) -> None:
@@ -171,11 +187,15 @@ class Verdict:
             self._suspicion, self.settled = measure, True
         elif measure.whole and measure.reading.clears:
             self._clear.append(measure)
-            days = [m for m in self._clear if m.span_ms >= _NEARLY_A_DAY_MS]
-            self.settled = len(days) > _DAYS_OF_COVER or any(m.nothing_left for m in days)
+            days = [m for m in self._clear if m.counted_ms >= _NEARLY_A_DAY_MS]
+            nobody = any(m.nothing_left and m.unbroken_ms >= _DAY_MS for m in days)
+            self.settled = nobody or len(days) > _DAYS_OF_COVER
 
     def _ended(self, suspicion: Measure) -> bool:
-        return any(measure.ends(suspicion) for measure in self._clear)
+        wanted = suspicion.span_ms
+        showing = [m for m in self._clear if m.shows_no_more(suspicion)]
+        nearly = [m for m in showing if m.counted_ms >= (1 - _LOST) * wanted]
+        return len(nearly) > 1 or any(m.unbroken_ms >= wanted for m in showing)
 
     def reading(self, now: datetime) -> TopicReading:
         """The newest measure, or the suspicion that stands; `until` where that is not of now."""
@@ -191,7 +211,7 @@ class Verdict:
 
     def _since(self, suspicion: Measure) -> str:
         newest = self._newest
-        return _SHORTER if newest and newest.span_ms < suspicion.span_ms else _COVERED
+        return _SHORTER if newest and newest.unbroken_ms < suspicion.span_ms else _COVERED
 
 
 _AWAY = "no broker of it has sent metrics since"

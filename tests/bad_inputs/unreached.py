@@ -60,6 +60,7 @@ UNREACHED = {
     "METRICS_MISSING": ("told in the snapshot, no error", "tests/unit/metrics/test_sources.py"),
     "METRICS_REFUSED": ("told in the snapshot, no error", "tests/unit/metrics/test_sources.py"),
     "METRICS_TOO_LARGE": ("told in the snapshot, no error", "tests/unit/metrics/test_sources.py"),
+    "METRICS_STALE": ("told in the snapshot, no error", "tests/unit/metrics/test_sources.py"),
     "METRICS_TOO_SLOW": ("told in the snapshot, no error", "tests/unit/metrics/test_sources.py"),
     "METRICS_UNREACHABLE": ("told in the snapshot, no error", "tests/unit/metrics/test_sources.py"),
     "NAME_MISSING": (_PEOPLE, "tests/unit/test_people.py"),

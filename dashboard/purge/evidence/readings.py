@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -20,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, labels
+from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, STARTED, labels
 from dashboard.safety.explained import measures
-from dashboard.safety.progress import MOST_BETWEEN, Sample
+from dashboard.safety.progress import MOST_BETWEEN, Sample, Told
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Manifest
@@ -114,11 +115,21 @@ def _day(
     return tuple(measures(list(samples.values()), topics)), next(iter(samples), None)
 
 
-@lru_cache(maxsize=4096)  # where some brokers have no exporter each plan asks for all of them
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A store by where it lies: each plan of a page opens it anew."""
+
+    place: str
+    store: ClusterStore = field(compare=False)
+
+
+# Where some brokers have no exporter each plan asks for all days that are kept, 90 as it comes; the
+# last of them is another one with each snapshot.
+@lru_cache(maxsize=128)
 def _whole_day(
-    store: ClusterStore, ids: tuple[str, ...], topics: tuple[str, ...]
+    kept: _Kept, ids: tuple[str, ...], topics: tuple[str, ...]
 ) -> tuple[tuple[Measure, ...], str | None]:
-    return _day(store, ids, topics, whole=True)
+    return _day(kept.store, ids, topics, whole=True)
 
 
 def _older(
@@ -126,7 +137,7 @@ def _older(
 ) -> tuple[tuple[Measure, ...], str | None]:
     """The same of a day that is over, with the oldest sample after it as its last."""
     try:
-        return _whole_day(store, ids, topics)
+        return _whole_day(_Kept(store.fs.unstrip_protocol(store.path), store), ids, topics)
     except StoreError:
         return _day(store, ids, topics)
 
@@ -158,6 +169,7 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
         counts.sums,
         counts.bytes_in,
         _joined(store, manifest),
+        _told_in_all(counts, _ends(store, manifest)),
     )
 
 
@@ -220,6 +232,8 @@ class _Counters(NamedTuple):
     bytes_out: dict[int, dict[str, float]]
     bytes_in: dict[int, dict[str, float]]
     sums: dict[int, tuple[float, float]]
+    totals: dict[int, dict[str, float]]
+    every: dict[int, dict[str, float]]
 
 
 def _counters(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> _Counters:
@@ -227,6 +241,8 @@ def _counters(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> _Co
     found: dict[int, dict[str, float]] = {}
     made: dict[int, dict[str, float]] = defaultdict(dict)
     every: dict[int, float] = {}
+    totals: dict[int, dict[str, float]] = defaultdict(dict)
+    said: dict[int, dict[str, float]] = defaultdict(dict)
     by_topic: dict[int, float] = defaultdict(float)
     topic_of = {labels(topic=t): t for t in topics}
     columns = ["name", "broker_id", "labels", "value"]
@@ -241,6 +257,10 @@ def _counters(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> _Co
             of = chosen.filter(pc.field("name") == name).select(columns[1:])
             for broker_id, label, value in zip(*of.to_pydict().values(), strict=True):
                 into[broker_id][topic_of[label]] = math.nan if value is None else value
+        for broker_id, name, value in _summed(rows):
+            said[broker_id][name] = said[broker_id].get(name, 0.0) + value
+        for broker_id, name, value in _summed(rows.filter(_OVER_ALL)):
+            totals[broker_id][name] = value
         whole = counts.filter(pc.field("labels") == labels())
         every.update(zip(whole["broker_id"].to_pylist(), _told(whole), strict=True))
         parts = counts.filter(pc.field("labels") != labels()).group_by("broker_id")
@@ -248,7 +268,42 @@ def _counters(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> _Co
             *parts.aggregate([("value", "sum")]).to_pydict().values(), strict=True
         ):
             by_topic[broker_id] += told or 0.0
-    return _Counters(found, made, {b: (told, by_topic[b]) for b, told in every.items()})
+    sums = {b: (told, by_topic[b]) for b, told in every.items()}
+    return _Counters(found, made, sums, totals, said)
+
+
+# Of brokers' own counters those over all topics: only a restart sets them back.
+_OVER_ALL = (pc.field("labels") == labels()) & pc.field("name").isin([*COUNTERS.values()])
+
+
+def _summed(rows: pa.Table) -> Iterator[tuple[int, str, float]]:
+    """Broker, name and the sum of the values, added up in the order of the rows: equal rows give
+    equal sums.
+    """
+    by = rows.group_by(["broker_id", "name"], use_threads=False)
+    columns = by.aggregate([("value", "sum")]).to_pydict()
+    for broker_id, name, value in zip(
+        columns["broker_id"], columns["name"], columns["value_sum"], strict=True
+    ):
+        yield broker_id, name, value or 0.0
+
+
+def _ends(store: ClusterStore, snapshot: Manifest) -> dict[int, int]:
+    """By broker the sum of the log ends of all partitions that it leads."""
+    found: dict[int, int] = defaultdict(int)
+    for rows in _files(store, snapshot, "replicas", ["broker_id", "is_leader", "log_end_offset"]):
+        led = rows.filter(pc.field("is_leader")).group_by("broker_id")
+        columns = led.aggregate([("log_end_offset", "sum")]).to_pydict()
+        for broker_id, ends in zip(*columns.values(), strict=True):
+            found[broker_id] += ends or 0
+    return found
+
+
+def _told_in_all(counts: _Counters, ends: Mapping[int, int]) -> dict[int, Told]:
+    return {
+        broker: Told(counts.totals.get(broker, {}), sums, ends.get(broker, 0), sums.get(STARTED))
+        for broker, sums in counts.every.items()
+    }
 
 
 def _told(counts: pa.Table) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -128,6 +129,17 @@ def test_a_file_that_is_no_exposition_is_an_error_by_name(
     file = tmp_path / "metrics.txt"
     file.write_bytes(body)
     assert refused(str(file)).code == code
+
+
+def test_a_file_that_nobody_fills_any_more_is_no_answer_of_now(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.prom"
+    file.write_text('kafka_server_brokertopicmetrics_bytesout_total{topic="orders"} 12\n')
+    for minutes, code in ((80, None), (100, "METRICS_STALE")):
+        at = time.time() - 60 * minutes
+        os.utime(file, (at, at))
+        error = Sources({1: str(file)}, timedelta(seconds=5)).read().errors[1]
+        assert (error and error.split(":")[0]) == code
+    assert "it was written 100 min ago" in str(error)
 
 
 def test_a_file_that_is_not_there_is_unreachable(tmp_path: Path) -> None:

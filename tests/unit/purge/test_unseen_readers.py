@@ -14,7 +14,7 @@ import pytest
 from analytics.earlier import OnDriver
 from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, labels
+from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, STARTED, labels
 from dashboard.purge.evidence.readings import topic_readings
 from dashboard.purge.plan.guards import findings
 from dashboard.purge.plan.plan import Plan, build
@@ -34,6 +34,7 @@ from tests.support.in_buckets import copied
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
 
 MIB = 1 << 20
+FETCHES = COUNTERS["fetch_requests"]
 MINUTE = timedelta(minutes=1)
 
 
@@ -207,13 +208,17 @@ def write(
     other: float | None = None,
     log: tuple[int, int, int] = (0, 100, 100_000),
     segment_bytes: int | None = None,
+    requests: float | None = None,
+    started: float | None = None,
     **details: Any,
 ) -> None:
     """A snapshot of one topic of 100 records on two brokers, as `collect` writes it.
 
     `committed` below 0: the group's offset could not be read; `sums`: what brokers count over all
     topics, where they tell it; `made`: what was produced to the topic; `other`: what broker 1
-    counts of another topic; `log`: where it starts and ends, and the bytes of its segments.
+    counts of another topic; `log`: where it starts and ends, and the bytes of its segments;
+    `requests`: what each broker that tells anything counts of fetches, its followers' too;
+    `started`: when each of their processes did.
     """
     tables: dict[str, dict[str, list[Any]]] = {
         "topics": {"topic_no": [0, 1], "topic": ["other", TOPIC]},
@@ -236,6 +241,8 @@ def write(
     rows = [(b, name, labels(topic=TOPIC), value) for b, value in counters.items()]
     rows += [(b, name, labels(), value) for b, value in (sums or {}).items()]
     rows += [(1, name, labels(topic="other"), other)] if other is not None else []
+    rows += [(b, FETCHES, labels(), requests) for b in counters if requests is not None]
+    rows += [(b, STARTED, labels(), started) for b in counters if started is not None]
     rows += [(b, BYTES_IN, labels(topic=TOPIC), value) for b, value in (made or {}).items()]
     if rows:
         columns = ("broker_id", "name", "labels", "value")
@@ -256,7 +263,8 @@ def history(store: ClusterStore, *rows: tuple[float, Mapping[int, float]]) -> No
     """Snapshots so many hours before NOW: MiB out by broker; a group stands still meanwhile."""
     for hours, sent in rows:
         counters = {broker: size * MIB for broker, size in sent.items()}
-        write(store, NOW - timedelta(hours=hours), counters, 10)
+        at = NOW - timedelta(hours=hours)
+        write(store, at, counters, 10, requests=7200 * (10_000 - hours))
 
 
 SUSPECTED = ((40.0, {1: 0.0, 2: 0.0}), (39.0, {1: 50.0, 2: 0.0}))
@@ -348,12 +356,15 @@ def test_a_topic_without_a_counter_was_not_fetched_where_the_others_add_up(
     for hour in range(1, 30, 2):
         size = (hour % 20) * 50.0 * MIB
         at = NOW + timedelta(hours=hour - 29)
-        write(store, at, {}, 10, sums={1: size, 2: 0.0}, other=size)
+        write(store, at, {}, 10, sums={1: size, 2: 1.0}, other=size)
     found = topic_readings(store, [TOPIC], NOW)[TOPIC]
-    assert (found.measured, found.bytes_out, guard_of(store)) == ("measured", 0, "")
+    assert (found.bytes_out, guard_of(store)) == (0, "")
+    assert found.why == "the counters of broker 1 began anew between samples", "of two hours each"
 
 
-@pytest.mark.parametrize(("left", "suspected"), [(4, True), (2.1, True), (1.5, False), (0, False)])
+@pytest.mark.parametrize(
+    ("left", "suspected"), [(4, True), (2.1, True), (1.5, True), (1, False), (0, False)]
+)
 def test_a_group_that_catches_up_on_a_backlog_is_no_cover_for_who_was_suspected(
     store: ClusterStore, left: float, suspected: bool
 ) -> None:

@@ -21,6 +21,7 @@ from dashboard.safety.unseen_readers import Measure
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 TOPIC = "orders"
 RATE = 10_000  # records an hour to each partition
+HOUR_MS = 3_600_000
 
 
 @dataclass
@@ -288,3 +289,37 @@ def test_what_nobody_of_a_group_fetched_is_left(first: int) -> None:
         day.play()
         left = day.topic.measure().left_bytes
         assert left is None or left >= day.topic.unseen - day.seemingly, seed
+
+
+def test_of_a_log_that_went_back_nobody_knows_what_was_read() -> None:
+    """An unclean election, or a topic that was made anew: it grows past its begin again."""
+    topic = Topic([Log(1000)], steady(2))
+    for hour, _ in hours(topic):
+        if hour == 12:
+            topic.logs[0].end = 10_000
+        for group in topic.groups:
+            topic.read(group, 0, topic.logs[0].end)
+    assert topic.logs[0].end > 50_000
+    assert topic.measure().left_bytes is None
+
+
+def test_what_lies_between_samples_where_a_counter_began_anew_was_not_counted() -> None:
+    topic = Topic([Log(1000)], steady(1))
+    for hour, _ in hours(topic):
+        topic.read(topic.groups[0], 0, topic.logs[0].end)
+        if hour in (5, 17):
+            topic.sent = 10
+    found = topic.measure()
+    assert (found.reading.window_ms, found.counted_ms) == (24 * HOUR_MS, 22 * HOUR_MS)
+    assert found.unbroken_ms == 11 * HOUR_MS
+    assert found.reading.why == "the counters of broker 1 began anew between samples"
+
+
+@pytest.mark.parametrize(("sent", "hours_counted"), [(5.0, 20), (0.0, 0)])
+def test_between_samples_far_apart_a_counter_that_stands_at_0_may_have_begun_anew(
+    sent: float, hours_counted: int
+) -> None:
+    topic = Topic([Log(1000)], [], sent=round(sent))
+    for hour in (0, 10, 20):
+        topic.look(BEGAN + timedelta(hours=hour))
+    assert topic.measure().counted_ms == hours_counted * HOUR_MS
