@@ -31,11 +31,16 @@ def stood_still(samples: Sequence[Sample]) -> list[frozenset[int]]:
             before = last.get(broker, told)
             if told.sums != before.sums:
                 still.discard(broker)
-            elif told.ends > before.ends:
+            elif told is not before and _grew(before.ends(), told.ends()):
                 still.add(broker)
             last[broker] = told
         found.append(frozenset(still & sample.told.keys()))
     return found
+
+
+def _grew(before: int | None, after: int | None) -> bool:
+    """What cannot be read any more ends no suspicion."""
+    return before is None or after is None or after > before
 
 
 def lives_of(samples: Sequence[Sample]) -> list[Mapping[int, int]]:

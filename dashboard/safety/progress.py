@@ -7,7 +7,7 @@ Arrays over the rows of all samples; `explained` holds them against what left th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -24,13 +24,14 @@ from dashboard.domain.metric_names import Floats
 @dataclass(frozen=True, slots=True)
 class Told:
     """What one broker's source told in all: `totals` are its counters over all topics, by name;
-    `sums` by name the sum of every number of it; `ends` that of the log ends of all partitions that
-    the broker led, which brokers tell themselves; `started` when the process began, in seconds.
+    `sums` by name the sum of every number of it; `ends` reads the sum of the log ends of all
+    partitions that the broker led, which brokers tell themselves (None: it cannot be read any
+    more); `started` when the process began, in seconds.
     """
 
     totals: Mapping[str, float]
     sums: Mapping[str, float]
-    ends: int
+    ends: Callable[[], int | None]
     started: float | None = None
 
 

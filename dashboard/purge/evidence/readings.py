@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -169,7 +169,7 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
         counts.sums,
         counts.bytes_in,
         _joined(store, manifest),
-        _told_in_all(counts, _ends(store, manifest)),
+        _told_in_all(counts, cache(partial(_ends, store, manifest))),
     )
 
 
@@ -288,20 +288,33 @@ def _summed(rows: pa.Table) -> Iterator[tuple[int, str, float]]:
         yield broker_id, name, value or 0.0
 
 
-def _ends(store: ClusterStore, snapshot: Manifest) -> dict[int, int]:
-    """By broker the sum of the log ends of all partitions that it leads."""
+def _ends(store: ClusterStore, snapshot: Manifest) -> dict[int, int] | None:
+    """By broker the sum of the log ends of all partitions that it leads; None: they were pruned."""
     found: dict[int, int] = defaultdict(int)
-    for rows in _files(store, snapshot, "replicas", ["broker_id", "is_leader", "log_end_offset"]):
-        led = rows.filter(pc.field("is_leader")).group_by("broker_id")
-        columns = led.aggregate([("log_end_offset", "sum")]).to_pydict()
-        for broker_id, ends in zip(*columns.values(), strict=True):
-            found[broker_id] += ends or 0
+    try:
+        for rows in _files(
+            store, snapshot, "replicas", ["broker_id", "is_leader", "log_end_offset"]
+        ):
+            led = rows.filter(pc.field("is_leader")).group_by("broker_id")
+            columns = led.aggregate([("log_end_offset", "sum")]).to_pydict()
+            for broker_id, ends in zip(*columns.values(), strict=True):
+                found[broker_id] += ends or 0
+    except StoreError:
+        return None
     return found
 
 
-def _told_in_all(counts: _Counters, ends: Mapping[int, int]) -> dict[int, Told]:
+def _told_in_all(
+    counts: _Counters, ends: Callable[[], Mapping[int, int] | None]
+) -> dict[int, Told]:
+    """`ends` is of all replicas: it is read only where a source may stand still."""
+
+    def of(broker: int) -> int | None:
+        found = ends()
+        return None if found is None else found.get(broker, 0)
+
     return {
-        broker: Told(counts.totals.get(broker, {}), sums, ends.get(broker, 0), sums.get(STARTED))
+        broker: Told(counts.totals.get(broker, {}), sums, partial(of, broker), sums.get(STARTED))
         for broker, sums in counts.every.items()
     }
 

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.earlier import OnDriver
 from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, STARTED, labels
@@ -28,6 +27,7 @@ from dashboard.safety.unseen_readers import (
     suspicion,
 )
 from dashboard.settings.settings import TopicDeclaration
+from dashboard.store.buckets import LONG
 from dashboard.store.snapshot_files import Kind
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.in_buckets import copied
@@ -319,12 +319,21 @@ def test_a_suspicion_stands_until_a_measurement_clears_it(
 
 
 @pytest.mark.parametrize("buckets", [1, 4])
-def test_no_long_table_is_read_as_a_whole(store: ClusterStore, buckets: int) -> None:
-    """Where they lie in buckets, a bucket at a time; and the same is read."""
+def test_no_long_table_is_read_as_a_whole(
+    store: ClusterStore, buckets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they lie in buckets, a file at a time; and the same is read."""
     history(store, (9, {1: 0.0, 2: 0.0}), (5, {1: 50.0, 2: 0.0}), (0, {1: 51.0, 2: 4.0}))
     other = copied(store, "other", [buckets])
-    kept = OnDriver(other.store, other.cluster_id, other.ids("snapshots"))
-    found = topic_readings(kept, [TOPIC], NOW)
+    read = ClusterStore.read_files
+
+    def one_by_one(*given: Any, **named: Any) -> pa.Table:
+        _, kind, _, table, files, *_ = given
+        assert table not in LONG[kind] or len(files) <= 1, f"all of {table} is read at once"
+        return read(*given, **named)
+
+    monkeypatch.setattr(ClusterStore, "read_files", one_by_one)
+    found = topic_readings(other, [TOPIC], NOW)
     assert found == topic_readings(store, [TOPIC], NOW)
     assert (found[TOPIC].bytes_out, found[TOPIC].suspected) == (55 * MIB, True)
 
