@@ -121,7 +121,7 @@ SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
     "held": met.summed, "telling": _once, "unread": _once, "holdings": broker_facts.summed,
     "by_offset": summed_offsets, "read_times": summed_times, "unassigned": _once,
     "scrapes": _once, "scraped_before": _once, "disks": disks.summed,
-    "stock": disk_stock.summed, "quality": quality.summed, "blockers": blockers.summed,
+    "stock": disk_stock.stock_summed, "quality": quality.summed, "blockers": blockers.summed,
     "growth": growth.summed, "log_dirs": _once, "units": causes.summed,
     "fetched": traffic.all_fetched, "slow": _once, "last_writes": last_writes.summed,
     "reader_lags": reader_lags.summed, "wanted": topics.wanted_summed,
@@ -142,7 +142,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     rates = traffic.traffic(counted, metrics, at)
     sums = {
         "disks": disks.sums(read["replicas"], purge.told_apart),
-        "stock": disk_stock.sums(read["segments"], judged.orphans),
+        "stock": disk_stock.stock_sums(read["segments"], judged.orphans),
         "quality": quality.counts(read),
         "blockers": blockers.sums(view.made("holds"), purge.partitions),
         "growth": growth.sums(drawn.trends, at),

@@ -20,7 +20,7 @@ _KIND = ["broker_id", "log_dir", "kind"]
 _BYTES = ["log_bytes", "allocated_bytes"]
 
 
-def sums(segments: pa.Table, orphans: Collection[Place]) -> pa.Table:
+def stock_sums(segments: pa.Table, orphans: Collection[Place]) -> pa.Table:
     """broker_id, log_dir, kind, log_bytes and allocated_bytes of `broker_facts.SEGMENTS`, without
     the folders of `orphans`. Sums of parts may be summed again.
     """
@@ -33,10 +33,10 @@ def sums(segments: pa.Table, orphans: Collection[Place]) -> pa.Table:
                if tuple(path.values()) in orphans]  # fmt: skip
     kept = np.ones(segments.num_rows, dtype=bool)
     kept[dropped] = False
-    return summed(segments.filter(pa.array(kept)))
+    return stock_summed(segments.filter(pa.array(kept)))
 
 
-def summed(rows: pa.Table) -> pa.Table:
+def stock_summed(rows: pa.Table) -> pa.Table:
     """One row per log dir and kind of folder."""
     found = rows.group_by(_KIND).aggregate([(name, "sum") for name in _BYTES])
     return found.rename_columns([*_KIND, *_BYTES])

@@ -14,7 +14,7 @@ from dashboard.core.arrow import records
 from dashboard.core.errors import LowwaterError
 from dashboard.core.words import binary, parse_size
 from dashboard.people import people
-from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.guards import Waive
 from dashboard.purge.plan.targets import Target
 from dashboard.store.finding_rows import DiskRow, GrowthRow
 from dashboard.triage import answer as triages

@@ -11,8 +11,8 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard.core.words import duration
-from dashboard.purge.forecast import wait_outcomes
-from dashboard.purge.forecast.wait_outcomes import CauseWaits
+from dashboard.purge.forecast import waits
+from dashboard.purge.forecast.waits import CauseWaits
 from dashboard.purge.receipt import calibration
 from dashboard.purge.receipt.calibration import ORDER, Calibration, Point
 from dashboard.ui.components import grid, markup, states, style
@@ -188,7 +188,7 @@ CAUSES = {
 def show_waits(screen: Screen) -> None:
     """How true past forecasts of waiting were, or why nothing can be told yet."""
     st.html('<div class="lw"><h2>Predicted waits against what happened</h2></div>')
-    lines = wait_outcomes.calibration(past_runs(screen.cluster.cluster_id))
+    lines = waits.calibration(past_runs(screen.cluster.cluster_id))
     if not lines:
         states.show(
             "No purge has waited for all replicas yet",

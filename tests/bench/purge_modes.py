@@ -22,8 +22,8 @@ from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import open_default
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings import settings as settings_file
 from dashboard.store.snapshots import ClusterStore, Store

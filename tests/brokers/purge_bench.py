@@ -28,8 +28,8 @@ from dashboard.purge.evidence.standards import Standards, standards
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import RunView
-from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest, draft
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import Target, parse_target
 from dashboard.settings.settings import PurgeSettings, Settings

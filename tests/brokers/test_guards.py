@@ -23,9 +23,8 @@ from dashboard.core.errors import RefusedError, UsageError
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
 from dashboard.domain.model import Guard
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, draft
-from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.guards import Lift, Override
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target
 from dashboard.safety.guard_texts import NEVER_LIFTABLE

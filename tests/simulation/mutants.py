@@ -15,7 +15,7 @@ from dashboard.cluster import group_lists, group_offsets, groups
 from dashboard.domain.model import GroupListing, LeaderLogStart
 from dashboard.history import epoch_ends
 from dashboard.purge.evidence import memory_age
-from dashboard.purge.execute import execute, holding, readback, recheck, send, states
+from dashboard.purge.execute import execute, readback, recheck, send, states, stop_rules
 from dashboard.purge.journal import journal_wishes
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_file import JournalFile
@@ -329,7 +329,7 @@ def silence_means_nothing() -> Planted:
     """A run whose worker was dead for long goes on as soon as another one is started."""
     return _patched(
         mock.patch.object(journal_wishes, "_pause_if_silent", lambda *_: None),
-        mock.patch.object(holding, "silent", lambda *_: False),
+        mock.patch.object(stop_rules, "silent", lambda *_: False),
     )
 
 

@@ -90,7 +90,7 @@ def find_orphans(
 
 def stock(segments: pa.Table, found: Sequence[dict[str, Any]]) -> disk_stock.Stock:
     """What segments and orphans put on each log dir."""
-    return disk_stock.stock(disk_stock.sums(segments, disk_stock.places(found)), found)
+    return disk_stock.stock(disk_stock.stock_sums(segments, disk_stock.places(found)), found)
 
 
 def who_reads(

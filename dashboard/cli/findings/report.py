@@ -100,7 +100,7 @@ def _offsets(args: argparse.Namespace, plan: Plan | None) -> Made:
 
 
 def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
-    from dashboard.purge.evidence import doubts
+    from dashboard.purge.evidence import standards
     from dashboard.reports.source import open_source
 
     settings, cluster = context.open_cluster(args)
@@ -111,7 +111,7 @@ def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
     now = utc_now()
 
     def ask(topics: Sequence[str]) -> Mapping[str, str]:
-        return doubts.said(settings, cluster, topics, now)
+        return standards.said(settings, cluster, topics, now)
 
     price = settings.price.of(cluster.name, cluster.cluster_id)
     return open_source(

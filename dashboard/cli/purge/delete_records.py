@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dashboard.domain.model import Guard
     from dashboard.purge.jobs.worker_process import ReadyWorker
     from dashboard.purge.journal.journal_rows import PartitionRow, RunView
-    from dashboard.purge.plan.asked import Lift
     from dashboard.purge.plan.drafts import Read
+    from dashboard.purge.plan.guards import Lift
     from dashboard.purge.plan.plan import Plan, PlannedPartition
     from dashboard.purge.plan.targets import Target
 
@@ -126,7 +126,7 @@ def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> 
 
 
 def _lifting(guarded: Plan, elsewhere: Guard | None, liftable: Collection[str]) -> list[Lift]:
-    from dashboard.purge.plan.asked import Lift
+    from dashboard.purge.plan.guards import Lift
 
     # A purge from another folder makes its history the one that counts, for policies too: that
     # takes a person's word of its own (lowwater apply), and no yes to records.

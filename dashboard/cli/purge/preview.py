@@ -17,7 +17,7 @@ from dashboard.settings.settings import read_client_config
 
 if TYPE_CHECKING:
     from dashboard.purge.forecast.forecast import Forecast
-    from dashboard.purge.plan.lifting import Override, Waiver
+    from dashboard.purge.plan.guards import Override, Waiver
     from dashboard.purge.plan.moves import MoveRow
     from dashboard.purge.plan.plan import Plan, PlannedPartition
     from dashboard.purge.plan.preview import GroupLoss, Preview, Totals

@@ -11,14 +11,12 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence import memory, memory_age, sampled
-from dashboard.purge.evidence.doubts import rested
 from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.rights_needed import MissingRight, missing
-from dashboard.purge.evidence.standards import readings
-from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.evidence.standards import readings, rested
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PlanFacts, read_facts
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Lift, Override, Waive, Waiver
 from dashboard.purge.plan.moves import refuse_alive
 from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.resolve import History, ResolvedTarget, resolve

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from dashboard.core.clock import format_time
-from dashboard.purge.forecast import wait_outcomes
+from dashboard.purge.forecast import waits
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.receipt.model import TopicOutcome
 
@@ -102,7 +102,7 @@ def to_json(runs: Iterable[RunRow]) -> dict[str, object]:
     return {
         "methods": [asdict(line) for line in by_method(found)],
         "points": [point.to_json() for point in points(found)],
-        "waits": [line.to_json() for line in wait_outcomes.calibration(listed)],
+        "waits": [line.to_json() for line in waits.calibration(listed)],
     }
 
 

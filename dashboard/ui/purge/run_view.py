@@ -11,11 +11,11 @@ import streamlit as st
 
 from dashboard.core.clock import utc_now
 from dashboard.core.words import first_letter_up
-from dashboard.purge.forecast import wait_outcomes
+from dashboard.purge.forecast import waits as wait_outcomes
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
 from dashboard.purge.journal.journal_tables import watching
 from dashboard.purge.plan.moves import MoveRow
-from dashboard.purge.receipt.after_text import (
+from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,
     followers_said,

@@ -14,7 +14,7 @@ from dashboard.purge.journal import journal_tables
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_pack import pack_row, unpack
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt.model import Receipt, Sample
 from dashboard.ui.session.journal_memory import WHOLE_LOOK, JournalMemory
