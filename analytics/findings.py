@@ -18,9 +18,9 @@ from analytics.metrics.read_times import seconds
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, orphans
 from analytics.orphans.suspects import scans
-from analytics.readers import absent, blockers, groups, met, topics
+from analytics.readers import blockers, groups, met, topics
 from analytics.readers.holds import oldest_kept
-from analytics.replicas import disk_stock, disks, growth
+from analytics.replicas import disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
 from dashboard.history import folded, known_since
@@ -94,7 +94,7 @@ def compute(
         who,
         done.sums["by_offset"],
         incomplete,
-        disk_stock.places(alone.rows),
+        disks.places(alone.rows),
         seconds(done.sums["read_times"]),
         Scrapes.of(done.sums["scrapes"], done.sums["scraped_before"]),
     )
@@ -110,7 +110,7 @@ def compute(
         _caused(spark, read, snapshot, place, done).files(),
         applications,
         readers,
-        absent.carried(done.sums["held"], work.topics, newest, snapshot),
+        met.carried(done.sums["held"], work.topics, newest, snapshot),
         known_since.of_analysis(cluster, [base] if base else before, anew=base is None),
         folded.told(cluster.ids("snapshots"), snapshot.id),
     )
@@ -200,7 +200,7 @@ def _short(
     alone: orphans.Found,
 ) -> dict[str, pa.Table]:
     """The findings that are made from sums, and those of orphans."""
-    stock = disk_stock.stock(sums["stock"], alone.rows)
+    stock = disks.stock(sums["stock"], alone.rows)
     return {
         "blockers": blockers.blockers(
             sums["blockers"],
