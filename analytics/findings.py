@@ -23,7 +23,7 @@ from analytics.readers.holds import oldest_kept
 from analytics.replicas import disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
-from dashboard.history import folded, known_since
+from dashboard.history import findings_age, known_since
 from dashboard.history.deleted import deleted
 from dashboard.history.holes import reasons
 from dashboard.history.met_readers import Met, a_week_past
@@ -112,7 +112,7 @@ def compute(
         readers,
         met.carried(done.sums["held"], work.topics, newest, snapshot),
         known_since.of_analysis(cluster, [base] if base else before, anew=base is None),
-        folded.told(cluster.ids("snapshots"), snapshot.id),
+        findings_age.told(cluster.ids("snapshots"), snapshot.id),
     )
 
 

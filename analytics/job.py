@@ -20,7 +20,7 @@ from analytics.orphans import sightings
 from analytics.readers import met
 from analytics.session.session import too_little
 from dashboard.core.errors import AnalysisError, LowwaterError, StoreError
-from dashboard.history import folded, known_since, met_readers
+from dashboard.history import findings_age, known_since, met_readers
 from dashboard.history.holes import holes_of
 from dashboard.history.pruning import prune_findings
 from dashboard.history.streams_groups import DETAIL
@@ -194,7 +194,7 @@ def _details(
         met.ABSENT: found.absent,
         sightings.PROVED: True,
         known_since.DETAIL: found.known_since,
-        folded.DETAIL: list(found.folded),
+        findings_age.DETAIL: list(found.folded),
     }
 
 

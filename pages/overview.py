@@ -20,8 +20,7 @@ from dashboard.ui.session.context import Screen, facts_of, rows_of
 from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
-from dashboard.views.headline import Headline, headline
-from dashboard.views.next_steps import Kind, next_steps
+from dashboard.views.headline import Headline, Kind, headline, next_steps
 
 # By which guard Reclaimable shows the topics of a step.
 _GUARDS: Mapping[Kind, str] = {

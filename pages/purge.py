@@ -18,7 +18,6 @@ from dashboard.ui.purge import (
     elsewhere,
     looking,
     plan_view,
-    requests_now,
     run_view,
     runs,
     second_person,
@@ -160,7 +159,7 @@ def follow(screen: Screen, run_id: str, live: bool, here: bool) -> None:
     view = journal.run(run_id)
     run_view.show(view, acts=here)
     if view.run.open and here:
-        requests_now.show(screen, view)
+        run_view.requests_now(screen, view)
     if view.run.open and here and access.only("operator", "Pausing or cancelling"):
         show_controls(view)
     replanned = st.session_state.pop(routes.REPLANNED, False)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.arrow import column, field, records, unfolded
 from dashboard.domain.model import LogDir
-from dashboard.safety.orphan_words import CHECKPOINT_ENTRY
+from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY
 from dashboard.store.tables import FINDING_TABLES
 
 Row = dict[str, Any]

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 import dashboard
 from analytics.session.elsewhere import check_answers, first_line, give_up_sooner, place
 from dashboard.core.errors import AnalysisError
-from dashboard.core.java import Java, find_java
+from dashboard.core.processes import Java, find_java
 from dashboard.settings.settings import Settings
 from dashboard.store.local_files import LocalFiles
 from dashboard.store.snapshot_files import write_atomically

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dashboard.core.errors import SettingsError
-from dashboard.core.java import find_java
 from dashboard.core.network_folders import network_type
+from dashboard.core.processes import find_java
 from dashboard.domain import rights
 from dashboard.domain.model import GroupListing, LogDirsAnswer, TopicState
 from dashboard.domain.rights import Feature, Right

@@ -14,8 +14,7 @@ from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.resolve import resolve
 from dashboard.store.finding_rows import Blocker
-from dashboard.triage.disk import DOWN, OFFLINE, SILENT, Disk
-from dashboard.triage.pieces import Here, Piece, gains, total
+from dashboard.triage.pieces import DOWN, OFFLINE, SILENT, Disk, Here, Piece, gains, total
 
 if TYPE_CHECKING:
     from dashboard.estimate.curve_tables import ReplicaCurves

@@ -16,7 +16,7 @@ from dashboard.ui.components import markup
 from dashboard.ui.components.markup import plain
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
-from dashboard.views import colours, days_to_full, formats
+from dashboard.views import colours, formats, headline
 from dashboard.views.colours import Meaning
 from dashboard.views.followers import slow_units
 from dashboard.views.headline import alive_said, blockers_by_group, unknown_blockers
@@ -86,7 +86,7 @@ def disk_bars(
     """All log dirs, fullest first; before them those of brokers that are `away`, with the reason,
     after them others of unknown fullness. `guarded`: guards hold what would be reclaimable.
     """
-    rates = days_to_full.of_disks(growth)
+    rates = headline.of_disks(growth)
     found = [
         DiskBar(
             row.broker_id,
@@ -220,11 +220,11 @@ def _days_to_full(growth: GrowthRow | None) -> str:
         return "not enough history yet"
     window = timedelta(seconds=growth.window_seconds or 0)
     seen = f"in {growth.samples} snapshots over {formats.duration(window)}"
-    sure = days_to_full.between(growth.days_to_full_low, growth.days_to_full_high)
+    sure = headline.between(growth.days_to_full_low, growth.days_to_full_high)
     why = f"{formats.signed(growth.used_bytes_per_hour)} an hour, {seen}"
     if sure:
         why += "; 9 times of 10 the true slope lies in that range"
-    said = markup.hover(days_to_full.likely(growth), why)
+    said = markup.hover(headline.likely(growth), why)
     return f"{said} ({sure})" if sure else said
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 from dashboard.domain.model import DeleteRecordsResult, PartitionState, TopicPartition
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.execute import Execution

@@ -19,8 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import PartitionState
 from dashboard.domain.model import TopicPartition as Key

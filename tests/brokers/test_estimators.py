@@ -15,8 +15,7 @@ from analytics.session.session import open_session
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import TopicPartition
 from dashboard.inventory.loading import Inventory
 from dashboard.purge.plan.plan import Estimate

@@ -20,8 +20,7 @@ from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import Guard
 from dashboard.purge.plan.drafts import PlanRequest, draft
 from dashboard.purge.plan.guards import Lift, Override

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge.preview import describe
 from dashboard.cli.purge.run import follow, told_if_queued
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             "Give milliseconds from 1 to 2147483647, or leave it out for the settings'.",
             code="TIMEOUT_INVALID",
         )
-    target = read_offsets_json(files.read_text(args.offset_json_file), args.offset_json_file)
+    target = read_offsets_json(output.read_text(args.offset_json_file), args.offset_json_file)
     with ready_worker(settings) as worker:
         plan = _confirmed(args, settings, target)
         if not plan.free_partitions:

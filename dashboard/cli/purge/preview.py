@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge import looked_at
 from dashboard.core.clock import format_time, utc_now
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from dashboard.purge.plan.preview import preview
 
     looked_at.check(args)
-    plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
+    plan = Plan.from_json_text(output.read_text(args.plan), args.plan)
     view = preview(plan, utc_now())
     body, text = view.to_json(), describe(view)
     if args.live:

@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from dashboard.core.canonical import LATER
+from dashboard.core.canonical import LATER, Moment, Text
 from dashboard.core.errors import UsageError
-from dashboard.core.sealed import Moment, Text
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.plan.facts import PartitionFacts, PlanFacts
 from dashboard.purge.plan.resolve import ResolvedTarget

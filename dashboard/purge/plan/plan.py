@@ -7,9 +7,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from dashboard.core.canonical import LATER, seal, written
+from dashboard.core.canonical import (
+    LATER,
+    Count,
+    Moment,
+    Offset,
+    PartitionId,
+    SealedKind,
+    Text,
+    seal,
+    written,
+)
 from dashboard.core.errors import PlanError, RefusedError
-from dashboard.core.sealed import Count, Moment, Offset, PartitionId, SealedKind, Text
 from dashboard.core.words import called
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.history.known_since import is_told

@@ -22,10 +22,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from dashboard.core.canonical import parse_json, read
+from dashboard.core.canonical import Offset, PartitionId, Text, parse_json, read
 from dashboard.core.clock import format_time, parse_duration, parse_time
 from dashboard.core.errors import PlanError, UsageError
-from dashboard.core.sealed import Offset, PartitionId, Text
 from dashboard.core.visible import is_unicode
 from dashboard.core.words import parse_size
 from dashboard.domain.model import TopicPartition

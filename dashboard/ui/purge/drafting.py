@@ -23,8 +23,8 @@ from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import Target, parse_keep, read_offsets_json
 from dashboard.ui.components import boxes, states
+from dashboard.ui.components.grid import pick
 from dashboard.ui.components.markup import exact, plain
-from dashboard.ui.components.picking import pick
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
