@@ -18,7 +18,7 @@ from analytics.metrics.read_times import seconds
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, orphans
 from analytics.orphans.suspects import scans
-from analytics.readers import blockers, groups, met, topics
+from analytics.readers import groups, met, partitions, topics
 from analytics.readers.holds import oldest_kept
 from analytics.replicas import disks, growth
 from analytics.tables import Tables, stamped
@@ -202,7 +202,7 @@ def _short(
     """The findings that are made from sums, and those of orphans."""
     stock = disks.stock(sums["stock"], alone.rows)
     return {
-        "blockers": blockers.blockers(
+        "blockers": partitions.blockers(
             sums["blockers"],
             read["groups"],
             complete=not snapshot.details.get("groups_incomplete"),

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard.core import demo_faults
 from dashboard.settings.price import Price
-from dashboard.ui import demo_panel, making_room, overview, tour, treemap
+from dashboard.ui import making_room, overview, tour, treemap
 from dashboard.ui.components import markup, states, style
 from dashboard.ui.components.glossary import term
 from dashboard.ui.components.states import how_do_you_know
@@ -60,7 +60,7 @@ def show() -> None:
     with right:
         runs.recent(screen)
     if (room := demo_faults.room()) is not None:
-        demo_panel.show(room)
+        overview.demo_panel(room)
         tour.offer(room)
 
 

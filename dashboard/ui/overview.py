@@ -1,16 +1,19 @@
-"""Overview's pictures and lists: disks by meaning, and what to look at first."""
+"""Overview's pictures and lists: disks by meaning, what to look at first; what a demo may break."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core import demo_faults
 from dashboard.core.arrow import records
+from dashboard.core.demo_faults import KINDS
 from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
 from dashboard.ui.components import markup
 from dashboard.ui.components.markup import plain
@@ -298,3 +301,30 @@ def newest_orphans(orphans: pa.Table, limit: int) -> list[OrphanRow]:
     rows.sort(key=lambda row: (row.broker_id, row.log_dir, row.directory or ""))
     rows.sort(key=lambda row: (row.first_seen_at, row.on_disk or 0), reverse=True)
     return rows[:limit]
+
+
+_AGAIN = "2s"  # what was asked for takes up to half a minute
+
+
+@st.fragment(run_every=_AGAIN)
+def demo_panel(room: Path) -> None:
+    """Every kind of fault: what it does, what became of it, and the button for it."""
+    told = demo_faults.told(room)
+    asked = demo_faults.asked(room)
+    broken = f" ({len(told)} broken)" if told else ""
+    with st.expander(f"This is a demo: break something{broken}"):
+        for kind, about in KINDS.items():
+            left, middle, right = st.columns([6, 2, 2], vertical_alignment="center")
+            fault = told.get(kind)
+            state = fault.state if fault else "whole"
+            said = f" {markup.plain(fault.said)}." if fault and fault.said else ""
+            left.markdown(f"**{kind}** · {state}. {markup.plain(about.does)}{said}")
+            with middle:
+                routes.link(about.page, f"Seen on {routes.TITLES[about.page]}")
+            wanted = kind in asked
+            right.button(
+                f"Heal the {kind}" if wanted else f"Break a {kind}",
+                key=f"demo-{kind}", width="stretch",
+                disabled=fault is not None and fault.state in ("breaking", "healing"),
+                on_click=demo_faults.take_back if wanted else demo_faults.ask, args=(room, kind),
+            )  # fmt: skip
