@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
 from dashboard.history import findings_age
-from dashboard.history.holes import holes_of
+from dashboard.history.findings_age import holes_of
 from dashboard.history.streams_groups import DETAIL
 from dashboard.store.buckets import LONG
 from dashboard.store.snapshot_files import Kind, Manifest, Part, time_of

@@ -25,7 +25,7 @@ from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
 from dashboard.history import findings_age, known_since
 from dashboard.history.deleted import deleted
-from dashboard.history.holes import reasons
+from dashboard.history.findings_age import reasons
 from dashboard.history.met_readers import Met, a_week_past
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings

@@ -21,7 +21,7 @@ from analytics.readers import met
 from analytics.session.session import too_little
 from dashboard.core.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.history import findings_age, known_since, met_readers
-from dashboard.history.holes import holes_of
+from dashboard.history.findings_age import holes_of
 from dashboard.history.pruning import prune_findings
 from dashboard.history.streams_groups import DETAIL
 from dashboard.settings.settings import Settings

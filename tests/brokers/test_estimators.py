@@ -19,7 +19,7 @@ from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import TopicPartition
 from dashboard.inventory.loading import Inventory
 from dashboard.purge.plan.plan import Estimate
-from dashboard.purge.receipt import calibration
+from dashboard.purge.receipt import gap
 from dashboard.settings.settings import Settings
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
@@ -120,7 +120,7 @@ def test_an_inventory_promises_what_the_purge_frees_to_the_byte(
     assert receipt is not None
     assert receipt.predicted_bytes == receipt.freed_bytes == exact
     assert receipt.gap is None
-    (outcome,) = calibration.outcomes([bench.journal.run(view.run.run_id).run])
+    (outcome,) = gap.outcomes([bench.journal.run(view.run.run_id).run])
     assert (outcome.of.topic, outcome.of.method, outcome.of.error) == (topic, "segments", 0)
     assert outcome.of.inside and outcome.of.freed_bytes == exact
 

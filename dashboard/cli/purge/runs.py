@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises JournalError, and UsageError for a file that cannot be written.
     """
-    from dashboard.purge.receipt import calibration
+    from dashboard.purge.receipt import gap
 
     if args.accept_restored is not None:
         return accept_restored(args)
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
             output.write_text(args.export, _exported(journal, args, rows))
     value: dict[str, Any] = {
         "runs": [_row(view) for view in views],
-        "calibration": calibration.to_json(rows),
+        "calibration": gap.to_json(rows),
         "begins": begins and begins.to_json(),
     }
     text = _text(views, begins)

@@ -25,8 +25,7 @@ from dashboard.core.clock import microseconds
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints, keys, positions
 from dashboard.estimate.curve_tables import integers
-from dashboard.history.findings_age import late
-from dashboard.history.holes import newest_analysis
+from dashboard.history.findings_age import late, newest_analysis
 from dashboard.policies import matching
 from dashboard.purge.evidence import standards
 from dashboard.purge.evidence.memory import streams as known_streams

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.history import findings_age
-from dashboard.history.holes import holes
+from dashboard.history.findings_age import holes
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence import memory
 from dashboard.settings.snapshots import SnapshotSettings

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.core.clock import format_time
-from dashboard.purge.evidence.memory_age import unremembered
-from dashboard.purge.evidence.standards import standards
+from dashboard.purge.evidence.standards import standards, unremembered
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
