@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 
 from analytics.replicas.points import Points
 from dashboard.core.arrow import column, looked_up
+from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
 from dashboard.estimate.curve_tables import integers
-from dashboard.estimate.curves import DEFAULT_SEGMENT_BYTES, NO_EPOCH, UNKNOWN, Curves, Flags, Ints
+from dashboard.estimate.curves import NO_EPOCH, UNKNOWN, Curves, Flags, Ints
 from dashboard.history.epoch_ends import ASKED_OF
 from dashboard.safety import epochs
 from dashboard.safety.epochs import EPOCH_ENDS
