@@ -16,8 +16,13 @@ from pyspark.sql import SparkSession
 
 from analytics.job import Analyzed, analyze
 from analytics.session.archive import prepare
-from analytics.session.elsewhere import executors_watched, no_connector, usable
-from analytics.session.session import is_local, open_session
+from analytics.session.session import (
+    executors_watched,
+    is_local,
+    no_connector,
+    open_session,
+    usable,
+)
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import AnalysisError, LowwaterError, UsageError

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
-from dashboard.history import folded
-from dashboard.history.holes import holes_of
+from dashboard.history import findings_age
+from dashboard.history.findings_age import holes_of
 from dashboard.history.streams_groups import DETAIL
 from dashboard.store.buckets import LONG
 from dashboard.store.snapshot_files import Kind, Manifest, Part, time_of
@@ -130,8 +130,8 @@ def going_on(
     newest = newest_base(cluster, snapshot, ["holds"])
     if newest is None:
         return None, ()
-    whole = newest.tables.keys() >= _CARRIED and folded.DETAIL in newest.details
-    if whole and not full and not folded.late(cluster.ids("snapshots"), newest):
+    whole = newest.tables.keys() >= _CARRIED and findings_age.DETAIL in newest.details
+    if whole and not full and not findings_age.late(cluster.ids("snapshots"), newest):
         return newest, ()
     found = [*put_back(cluster, snapshot), newest_base(cluster, snapshot, _CARRIED), newest]
     known = {analysis.id: analysis for analysis in found if analysis is not None}

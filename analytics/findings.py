@@ -18,14 +18,14 @@ from analytics.metrics.read_times import seconds
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, orphans
 from analytics.orphans.suspects import scans
-from analytics.readers import absent, blockers, groups, met, topics
+from analytics.readers import groups, met, partitions, topics
 from analytics.readers.holds import oldest_kept
-from analytics.replicas import disk_stock, disks, growth
+from analytics.replicas import disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
-from dashboard.history import folded, known_since
+from dashboard.history import findings_age, known_since
 from dashboard.history.deleted import deleted
-from dashboard.history.holes import reasons
+from dashboard.history.findings_age import reasons
 from dashboard.history.met_readers import Met, a_week_past
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
@@ -94,7 +94,7 @@ def compute(
         who,
         done.sums["by_offset"],
         incomplete,
-        disk_stock.places(alone.rows),
+        disks.places(alone.rows),
         seconds(done.sums["read_times"]),
         Scrapes.of(done.sums["scrapes"], done.sums["scraped_before"]),
     )
@@ -110,9 +110,9 @@ def compute(
         _caused(spark, read, snapshot, place, done).files(),
         applications,
         readers,
-        absent.carried(done.sums["held"], work.topics, newest, snapshot),
+        met.carried(done.sums["held"], work.topics, newest, snapshot),
         known_since.of_analysis(cluster, [base] if base else before, anew=base is None),
-        folded.told(cluster.ids("snapshots"), snapshot.id),
+        findings_age.told(cluster.ids("snapshots"), snapshot.id),
     )
 
 
@@ -200,9 +200,9 @@ def _short(
     alone: orphans.Found,
 ) -> dict[str, pa.Table]:
     """The findings that are made from sums, and those of orphans."""
-    stock = disk_stock.stock(sums["stock"], alone.rows)
+    stock = disks.stock(sums["stock"], alone.rows)
     return {
-        "blockers": blockers.blockers(
+        "blockers": partitions.blockers(
             sums["blockers"],
             read["groups"],
             complete=not snapshot.details.get("groups_incomplete"),

@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 from analytics import earlier
 from analytics.findings import Findings, compute
 from analytics.orphans import sightings
-from analytics.readers import absent
+from analytics.readers import met
 from analytics.session.session import too_little
 from dashboard.core.errors import AnalysisError, LowwaterError, StoreError
-from dashboard.history import folded, known_since, met_readers
-from dashboard.history.holes import holes_of
+from dashboard.history import findings_age, known_since, met_readers
+from dashboard.history.findings_age import holes_of
 from dashboard.history.pruning import prune_findings
 from dashboard.history.streams_groups import DETAIL
 from dashboard.settings.settings import Settings
@@ -191,10 +191,10 @@ def _details(
         "left_out": dict(sorted(left_out.items())),
         DETAIL: found.streams,
         met_readers.DETAIL: met_readers.kept(found.met),
-        absent.DETAIL: found.absent,
+        met.ABSENT: found.absent,
         sightings.PROVED: True,
         known_since.DETAIL: found.known_since,
-        folded.DETAIL: list(found.folded),
+        findings_age.DETAIL: list(found.folded),
     }
 
 

@@ -21,19 +21,10 @@ from analytics.metrics.read_times import read_times
 from analytics.metrics.read_times import summed as summed_times
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, sightings
-from analytics.readers import (
-    blockers,
-    groups,
-    holds,
-    last_writes,
-    met,
-    partitions,
-    reader_lags,
-    topics,
-)
-from analytics.replicas import curves, disk_stock, disks, growth, points, trend_tables
-from analytics.replicas.trend_tables import microseconds
-from analytics.replicas.trends import Trends
+from analytics.readers import groups, holds, last_writes, met, partitions, reader_lags, topics
+from analytics.replicas import curves, disks, growth, points
+from analytics.replicas import trends as trend_tables
+from analytics.replicas.trends import Trends, microseconds
 from dashboard.estimate.curve_tables import ReplicaCurves, to_table
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import Standing, by_offset
@@ -71,7 +62,7 @@ class Judged:
     who: Readers
     by_offset: pa.Table
     incomplete: tuple[str, ...]
-    orphans: frozenset[disk_stock.Place]
+    orphans: frozenset[disks.Place]
     reading: Mapping[str, float]
     scrapes: Scrapes
 
@@ -121,7 +112,7 @@ SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
     "held": met.summed, "telling": _once, "unread": _once, "holdings": broker_facts.summed,
     "by_offset": summed_offsets, "read_times": summed_times, "unassigned": _once,
     "scrapes": _once, "scraped_before": _once, "disks": disks.summed,
-    "stock": disk_stock.summed, "quality": quality.summed, "blockers": blockers.summed,
+    "stock": disks.stock_summed, "quality": quality.summed, "blockers": partitions.summed,
     "growth": growth.summed, "log_dirs": _once, "units": causes.summed,
     "fetched": traffic.all_fetched, "slow": _once, "last_writes": last_writes.summed,
     "reader_lags": reader_lags.summed, "wanted": topics.wanted_summed,
@@ -142,9 +133,9 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     rates = traffic.traffic(counted, metrics, at)
     sums = {
         "disks": disks.sums(read["replicas"], purge.told_apart),
-        "stock": disk_stock.sums(read["segments"], judged.orphans),
+        "stock": disks.stock_sums(read["segments"], judged.orphans),
         "quality": quality.counts(read),
-        "blockers": blockers.sums(view.made("holds"), purge.partitions),
+        "blockers": partitions.sums(view.made("holds"), purge.partitions),
         "growth": growth.sums(drawn.trends, at),
         "units": causes.units(slow),
         "fetched": traffic.fetched(rates),

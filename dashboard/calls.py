@@ -100,8 +100,8 @@ def _planned(
     override: Mapping[str, str],
 ) -> Plan:
     from dashboard.cluster.live import connect
-    from dashboard.purge.plan.asked import Lift
     from dashboard.purge.plan.drafts import PlanRequest, read_live
+    from dashboard.purge.plan.guards import Lift
     from dashboard.purge.plan.targets import read_offsets_json
 
     rows = [{"topic": t, "partition": p, "offset": o} for (t, p), o in sorted(offsets.items())]

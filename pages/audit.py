@@ -17,10 +17,9 @@ from dashboard.purge.upkeep import journal_archive
 from dashboard.ui import timeline
 from dashboard.ui.components import grid, markup, states
 from dashboard.ui.purge import stopping
-from dashboard.ui.purge.runs import each, fold, left_out, open_journal, past_runs
+from dashboard.ui.purge.runs import each, fold, left_out, open_journal, past_runs, verify
 from dashboard.ui.session import access, context
 from dashboard.ui.session.header import header
-from dashboard.ui.session.journal_memory import verify
 from dashboard.ui.timeline import KINDS, SHOWN, Line, entries_left_out, keep, lines
 from dashboard.views import formats
 

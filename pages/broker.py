@@ -17,7 +17,7 @@ from dashboard.ui.components.markup import plain, text
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, Tables, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.views import follower_rows, formats
+from dashboard.views import followers, formats
 from dashboard.views.colours import RECLAIMABLE
 from dashboard.views.facts import known_total
 
@@ -122,9 +122,9 @@ def show_slow(findings: Tables, broker_id: int) -> None:
     if "slow_followers" not in findings.manifest.tables:
         st.caption("Not known: an older release wrote the findings. Analyze again.")
         return
-    rows = follower_rows.slow(_of(findings.table("slow_followers"), broker_id))
+    rows = followers.slow(_of(findings.table("slow_followers"), broker_id))
     for row in rows.slice(0, _SLOW).to_pylist():
-        said = f"**{plain(row['topic'])}-{row['partition']}** {plain(follower_rows.behind(row))}"
+        said = f"**{plain(row['topic'])}-{row['partition']}** {plain(followers.behind(row))}"
         routes.link("followers", said, topic=row["topic"], broker=str(broker_id))
     if not rows.num_rows:
         st.caption("None.")

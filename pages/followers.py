@@ -11,14 +11,13 @@ import streamlit as st
 from dashboard.core.words import duration, first_letter_up
 from dashboard.ui import lags
 from dashboard.ui.components import states, style
+from dashboard.ui.components.grid import one
 from dashboard.ui.components.markup import text
-from dashboard.ui.components.picking import one
 from dashboard.ui.session.context import Screen, Tables
 from dashboard.ui.session.header import analyzed
-from dashboard.views import follower_rows, formats, lag_points
-from dashboard.views.follower_rows import Row, Wanted
-from dashboard.views.followers import SlowUnit, slow_units
-from dashboard.views.lag_points import Point
+from dashboard.views import followers as follower_rows
+from dashboard.views import formats
+from dashboard.views.followers import Point, Row, SlowUnit, Wanted, slow_units
 
 _SENTENCES = 6
 _BESIDE = 5  # columns of the heat map that leave room for something beside it
@@ -115,7 +114,7 @@ def show_slow(screen: Screen, findings: Tables, kept: pa.Table) -> None:
         states.show("No slow follower passes the filters", "Clear one of them.")
         return
     rows: Sequence[Row] = kept.slice(0, lags.SLOW_SHOWN).to_pylist()
-    told = lag_points.points(findings.table("trends"), map(lags.replica, rows))
+    told = follower_rows.points(findings.table("trends"), map(lags.replica, rows))
     chosen = lags.select_slow(rows, told)
     rest = kept.num_rows - len(rows)
     if rest > 0:
@@ -140,7 +139,7 @@ def show_chosen(screen: Screen, row: Row, told: Sequence[Point]) -> None:
             st.caption("Its lag was measured less than twice: no line can be drawn yet.")
             return
         st.echarts_chart(
-            lag_points.option(told, dark=style.dark()),
+            follower_rows.option(told, dark=style.dark()),
             height=180,
             key="lag-line",
             alt=f"Records behind over time of {follower_rows.name(row)}",

@@ -23,7 +23,7 @@ from dashboard.ui.growth.scenario import Known, Scenario, effect_of
 from dashboard.ui.growth.what_if import Outcome, Range, outcomes
 from dashboard.ui.session.context import Screen, findings_of
 from dashboard.ui.session.header import analyzed
-from dashboard.views import days_to_full, formats
+from dashboard.views import formats, headline
 
 
 def show() -> None:
@@ -75,7 +75,7 @@ def soonest_first(found: Sequence[Outcome]) -> list[Outcome]:
         disk = outcome.disk
         share = _share(disk.used_bytes, disk.total_bytes)
         return (
-            days_to_full.order(disk.growth),
+            headline.order(disk.growth),
             -(share if share is not None else -1),
             disk.broker_id,
             disk.log_dir,
@@ -92,7 +92,7 @@ def sentence_html(found: Sequence[Outcome], asked: Scenario) -> str:
         return "When a disk is full is not known yet: it takes 3 snapshots over 10 minutes."
     name = _name(first)
     said = f"<strong>{markup.text(name[0].upper() + name[1:])}</strong> is first: "
-    said += f"<b>{markup.text(days_to_full.said(growth))}</b>."
+    said += f"<b>{markup.text(headline.said(growth))}</b>."
     if growth.days_to_full is None:
         said = "<strong>No disk fills up</strong> at the pace of the last 12 to 24 hours."
     if not asked.asks:
@@ -108,7 +108,7 @@ def _first_then(found: Sequence[Outcome]) -> str:
     known = [(o.days.likely, at) for at, o in enumerate(found) if o.days.likely is not None]
     soonest = [o.days.soonest for o in found if o.days.soonest is not None]
     least = min(soonest, default=math.inf)
-    sure = "" if math.isinf(least) else f", {days_to_full.between(least, None)}"
+    sure = "" if math.isinf(least) else f", {headline.between(least, None)}"
     if not known:
         return f"when the first disk is full then is not known{sure}"
     days, at = min(known)
@@ -189,26 +189,26 @@ def _sizes(low: float | None, high: float | None) -> str:
 def _likely(growth: GrowthRow | None) -> str:
     if growth is None or growth.used_bytes_per_hour is None:
         return formats.UNKNOWN
-    return days_to_full.likely(growth).removeprefix("full in ")
+    return headline.likely(growth).removeprefix("full in ")
 
 
 def _between(growth: GrowthRow | None) -> str:
     if growth is None:
         return ""
-    return days_to_full.between(growth.days_to_full_low, growth.days_to_full_high)
+    return headline.between(growth.days_to_full_low, growth.days_to_full_high)
 
 
 def _in(days: float | None) -> str:
     if days is None:
         return formats.UNKNOWN
-    return days_to_full.NEVER if math.isinf(days) else days_ahead(days)
+    return headline.NEVER if math.isinf(days) else days_ahead(days)
 
 
 def _bounds(days: Range) -> str:
     if days.soonest is None or days.latest is None or math.isinf(days.soonest):
         return ""
     latest = None if math.isinf(days.latest) else days.latest
-    return days_to_full.between(days.soonest, latest)
+    return headline.between(days.soonest, latest)
 
 
 def _days(days: Range) -> str:
@@ -219,10 +219,10 @@ def _days(days: Range) -> str:
 def _told(days: Range) -> str:
     """As `days_to_full.likely` says it of today: no day where the latest is never."""
     likely = _in(days.likely)
-    if likely in (days_to_full.NEVER, formats.UNKNOWN):
+    if likely in (headline.NEVER, formats.UNKNOWN):
         return likely
     if days.latest is not None and math.isinf(days.latest):
-        return days_to_full.MAYBE
+        return headline.MAYBE
     return f"full in {likely}"
 
 

@@ -9,13 +9,13 @@ import streamlit as st
 
 from dashboard.core.arrow import records
 from dashboard.core.clock import utc_now
+from dashboard.domain.orphan_acts import KINDS, VERDICTS, seen_once
 from dashboard.orphans import verdicts
-from dashboard.orphans.missing import VERDICTS_FILE, missing_inventories, sweep_line
-from dashboard.safety.orphan_words import KINDS, VERDICTS, seen_once
+from dashboard.orphans.verdicts import VERDICTS_FILE, missing_inventories, sweep_line
 from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui import orphan_bars, orphan_rows
 from dashboard.ui.components import states
-from dashboard.ui.components.picking import one
+from dashboard.ui.components.grid import one
 from dashboard.ui.orphan_rows import Wanted
 from dashboard.ui.session import access
 from dashboard.ui.session.context import Screen, Tables

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard.core import demo_faults
 from dashboard.settings.price import Price
-from dashboard.ui import demo_panel, making_room, overview, tour, treemap
+from dashboard.ui import making_room, overview, tour, treemap
 from dashboard.ui.components import markup, states, style
 from dashboard.ui.components.glossary import term
 from dashboard.ui.components.states import how_do_you_know
@@ -20,8 +20,7 @@ from dashboard.ui.session.context import Screen, facts_of, rows_of
 from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
-from dashboard.views.headline import Headline, headline
-from dashboard.views.next_steps import Kind, next_steps
+from dashboard.views.headline import Headline, Kind, headline, next_steps
 
 # By which guard Reclaimable shows the topics of a step.
 _GUARDS: Mapping[Kind, str] = {
@@ -61,7 +60,7 @@ def show() -> None:
     with right:
         runs.recent(screen)
     if (room := demo_faults.room()) is not None:
-        demo_panel.show(room)
+        overview.demo_panel(room)
         tour.offer(room)
 
 

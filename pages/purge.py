@@ -15,10 +15,8 @@ from dashboard.ui.components import markup, states
 from dashboard.ui.purge import (
     confirming,
     drafting,
-    elsewhere,
     looking,
     plan_view,
-    requests_now,
     run_view,
     runs,
     second_person,
@@ -37,7 +35,7 @@ _LIVE = timedelta(seconds=1.5)
 
 def show() -> None:
     """A run when the address names one, else the four steps to it."""
-    if (screen := elsewhere.load()) is None:
+    if (screen := second_person.load()) is None:
         return
     header(screen)
     run_id = routes.param("run")
@@ -142,7 +140,7 @@ def preview_of(screen: Screen, request: Request) -> Draft | None:
 def show_run(screen: Screen, run_id: str) -> None:
     """The run, live while it is open or its receipt is not final."""
     view = open_journal().run(run_id)
-    here = elsewhere.is_here(screen, elsewhere.run(view.run))
+    here = second_person.is_here(screen, second_person.run_named(view.run))
     live = still_moving(view)
     every = _LIVE if live else None
     st.fragment(states.guarded(follow), run_every=every)(screen, run_id, live, here)
@@ -160,7 +158,7 @@ def follow(screen: Screen, run_id: str, live: bool, here: bool) -> None:
     view = journal.run(run_id)
     run_view.show(view, acts=here)
     if view.run.open and here:
-        requests_now.show(screen, view)
+        run_view.requests_now(screen, view)
     if view.run.open and here and access.only("operator", "Pausing or cancelling"):
         show_controls(view)
     replanned = st.session_state.pop(routes.REPLANNED, False)

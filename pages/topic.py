@@ -23,7 +23,7 @@ from dashboard.ui.purge import looking, runs
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.ui.session.header import analyzed
-from dashboard.views import days_to_full, formats
+from dashboard.views import formats, headline
 from dashboard.views.colours import HELD, RECLAIMABLE
 from dashboard.views.headline import alive_said
 from dashboard.views.topic_rows import TopicRow
@@ -191,13 +191,13 @@ def show_groups(screen: Screen, blockers: Sequence[Blocker]) -> None:
 def places_html(screen: Screen, topic: str) -> str:
     """The log dirs that it lies in: its growth there, and when that disk is full."""
     growth = findings_of(screen).table("growth")
-    disks = days_to_full.of_disks(growth)
+    disks = headline.of_disks(growth)
     here = growth.filter(pc.fill_null(pc.equal(growth["topic"], topic), False))
     rows = [
         (
             f"broker {row.broker_id} · {text(row.log_dir)}",
             _rate(row.growth_per_hour),
-            text(days_to_full.said(disks.get((row.broker_id, row.log_dir)))),
+            text(headline.said(disks.get((row.broker_id, row.log_dir)))),
         )
         for row in records(here.sort_by(_PLACE), GrowthRow)
         if row.log_dir is not None

@@ -15,7 +15,7 @@ from hypothesis import settings as examples
 from hypothesis.internal.conjecture import providers
 
 from dashboard.demo.kafka import jars, server_properties
-from dashboard.settings import current, settings
+from dashboard.settings import settings, settled_file
 from tests import sharing, thorough
 from tests.support import class_data, memory_disk
 from tests.support.examples import SHARE
@@ -34,7 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 gc.set_threshold(20_000, 20, 20)
 
 # What a test has just written is whole; those of half-written files wait as users do.
-current.QUIET_SECONDS = 0.0
+settled_file.QUIET_SECONDS = 0.0
 
 # A port is looked for some time before its broker listens: processes side by side look apart.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):

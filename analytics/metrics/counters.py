@@ -16,7 +16,7 @@ from analytics.earlier import since
 from analytics.metrics.scrapes import TOLD, Brokers, Scrapes
 from analytics.replicas import panes
 from analytics.replicas.panes import SECOND, Kind, Pane, Panes, Samples
-from analytics.replicas.trend_tables import microseconds
+from analytics.replicas.trends import microseconds
 from dashboard.core.arrow import column
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import COUNTERS, Floats, increase, places, whole

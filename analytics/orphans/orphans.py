@@ -19,8 +19,7 @@ from analytics.orphans.broker_facts import Brokers
 from analytics.orphans.suspects import Suspect
 from analytics.tables import Tables
 from dashboard.core.clock import format_time
-from dashboard.safety.last_copy import Kept, Living, Records, kept, later
-from dashboard.safety.orphan_words import (
+from dashboard.domain.orphan_acts import (
     CHECKPOINT_ENTRY,
     LATE_DELETE,
     LEAST_SNAPSHOTS,
@@ -29,6 +28,7 @@ from dashboard.safety.orphan_words import (
     SCHEDULED,
     TOO_MANY,
 )
+from dashboard.safety.last_copy import Kept, Living, Records, kept, later
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest

@@ -13,7 +13,8 @@ from analytics.readers import met as met_of
 from dashboard.core.arrow import column, looked_up, places
 from dashboard.domain.model import is_telling
 from dashboard.history.met_readers import Met
-from dashboard.safety.readers import GROUPS, Readers, readers, without_offset
+from dashboard.safety.readers import GROUPS, Readers, readers
+from dashboard.safety.readers import without_offset as placeless
 from dashboard.safety.standing import COMMITS
 from dashboard.store.clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
@@ -60,7 +61,7 @@ def who_reads(
         unread=unread,
         deleted=deleted,
         by_name=by_name,
-        unplaced=without_offset(zip(*ids, strict=True), live["group_id"].to_pylist())
+        unplaced=placeless(zip(*ids, strict=True), live["group_id"].to_pylist())
         if complete
         else (),
     )

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from analytics.readers.reader_lags import UNKNOWN_READERS
 from dashboard.core.arrow import column, field, known_true, looked_up, unfolded
+from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
 from dashboard.domain.system_topics import REMOTE_STORAGE, is_system_topic
 from dashboard.history.log_ends import new_topics
 from dashboard.history.streams_groups import known, told
@@ -24,8 +25,6 @@ from dashboard.settings.settings import Settings, TopicDeclaration, of_topic, on
 from dashboard.settings.topics import declared
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
-
-DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
 
 _SCHEMA = pa.schema(
     [

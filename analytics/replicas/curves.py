@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.replicas import cuts, history, rolls
+from analytics.replicas import cuts, history
 from analytics.replicas.points import Points, matched, measured, told, with_records
 from dashboard.core.arrow import column, places
 from dashboard.core.clock import CLOCKS_AGREE, microseconds
@@ -72,7 +72,7 @@ def fold(
             rows = told(cluster, between) if between != snapshot.id else replicas
             manifest = cluster.manifest("snapshots", between)
             points = _with_records(rows, manifest)
-            by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
+            by = cuts.rolls(points.places, topics, cuts.took_ms(at, between))
             told_ends = cuts.ends_told(cluster, manifest, at)
             grown, step = history.extended(found, points, by, _looks(at, manifest), told_ends)
             inventory = cluster.read("snapshots", between, "segments", COLUMNS)

@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.replicas import cuts, rolls
-from analytics.replicas.cuts import Cuts
+from analytics.replicas import cuts
+from analytics.replicas.cuts import Cuts, Rolls
 from analytics.replicas.points import Offsets, Points, first_matched, matched
-from analytics.replicas.rolls import Rolls
 from dashboard.core.arrow import column
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.estimate.curves import (
@@ -102,7 +101,7 @@ def extended(
     the step was. `by` says when their segments roll; without `looks` no growth is sure.
     `ends_told`: `cuts.ends_told`.
     """
-    by = by or rolls.default(len(points.end))
+    by = by or cuts.default(len(points.end))
     own = matched(points.places, before.places)
     row = _known(before, points, own)
     cut = cuts.cuts(before.curves, row, points, ends_told)
@@ -130,7 +129,7 @@ def extended(
         np.concatenate([step.gone for step in steps]),
     )
     was = np.append(before.curves.rolled, UNKNOWN)[np.where(other, -1, row)]
-    rolled = rolls.rolled(was, whole.growth, points.size, by)
+    rolled = cuts.rolled(was, whole.growth, points.size, by)
     fresh = np.concatenate([fresh for *_, fresh in parts])
     counted = points.ends_told & points.delete_only
     begun = anew | fresh | cut.changed | (since == NEVER)

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from analytics.session.session import archive_path, is_local, open_session
 from dashboard.core.errors import LowwaterError
-from dashboard.core.java import find_java
+from dashboard.core.processes import find_java
 from dashboard.settings.settings import Settings, load
 
 _LONGEST_SECONDS = 115

@@ -12,9 +12,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from dashboard.broker_metrics import beans, exposition
-from dashboard.broker_metrics.beans import Series, metrics
-from dashboard.broker_metrics.exposition import failed
+from dashboard.broker_metrics import exposition
+from dashboard.broker_metrics.exposition import Series, failed, metrics
 from dashboard.core.canonical import parse_json
 from dashboard.core.errors import BrokerError
 from dashboard.domain.model import BrokerMetric, BrokerMetrics
@@ -77,7 +76,7 @@ def read(broker_id: int, source: str, timeout: timedelta) -> tuple[BrokerMetric,
     """One broker's metrics from an http(s) URL or a file. Raises BrokerError METRICS_…."""
     lines = exposition.lines(broker_id, source, timeout)
     try:
-        found = beans.metrics(broker_id, beans.series_of(lines))
+        found = exposition.metrics(broker_id, exposition.series_of(lines))
     except ValueError as error:
         raise exposition.failed(broker_id, source, "METRICS_INVALID", f"{error}") from error
     if not found:
@@ -95,7 +94,7 @@ def _told(answers: Mapping[int, Answer]) -> BrokerMetrics:
             errors[broker_id] = f"{answer.code}: {answer.message}"
         else:
             errors[broker_id] = None
-            missing[broker_id] = beans.missing(answer)
+            missing[broker_id] = exposition.missing(answer)
             samples.extend(answer)
     return BrokerMetrics(tuple(samples), errors, missing)
 

@@ -25,13 +25,8 @@ class Lines(str):
     __slots__ = ()
 
 
-def visible_text(text: str) -> str:
-    """Text whose steering characters stand there as escapes, such as `\\x1b`."""
-    return _escaped(text, _IN_TEXT)
-
-
 def visible_cell(text: str) -> str:
-    """The same for one table cell: tabs and line ends are escapes too."""
+    """Text of one table cell: steering characters, tabs and line ends stand there as escapes."""
     return _escaped(text, _IN_CELL)
 
 

@@ -22,8 +22,7 @@ from dashboard.core import demo_faults
 from dashboard.core.demo_faults import Fault
 from dashboard.core.errors import DemoError
 from dashboard.demo import load
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.truth import BURST, TOPICS
 
 STOPPED_BROKER, SLOW_BROKER = 2, 3

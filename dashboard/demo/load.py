@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from dashboard.core.errors import DemoError
 from dashboard.demo import truth
-from dashboard.demo.kafka.clients import LOG, client
+from dashboard.demo.kafka.brokers import LOG, client
 from dashboard.demo.truth import GroupTruth, TopicTruth
 
 ADMIN_TIMEOUT_SECONDS = 60

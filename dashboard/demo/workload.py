@@ -25,7 +25,7 @@ from dashboard.core.errors import DemoError
 from dashboard.core.processes import Stop
 from dashboard.demo import load
 from dashboard.demo.faults import Asked, DeadGroup
-from dashboard.demo.kafka.clients import LOG, client
+from dashboard.demo.kafka.brokers import LOG, client
 from dashboard.demo.load import payload
 from dashboard.demo.truth import KEEPS_UP, TOPICS, GroupTruth, TopicTruth, records_per_partition
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dashboard.core.errors import SettingsError
-from dashboard.core.java import find_java
 from dashboard.core.network_folders import network_type
+from dashboard.core.processes import find_java
 from dashboard.domain import rights
 from dashboard.domain.model import GroupListing, LogDirsAnswer, TopicState
 from dashboard.domain.rights import Feature, Right
-from dashboard.purge.journal.journal_head import HeadFile, journal_in
-from dashboard.purge.journal.journal_refusals import not_ours
+from dashboard.purge.journal.journal_head import HeadFile, journal_in, not_ours
 from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:

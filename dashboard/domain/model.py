@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+DEFAULT_SEGMENT_BYTES = 1 << 30  # `segment.bytes` where nobody set it: log.segment.bytes
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic; sorts by topic, then partition."""
@@ -261,11 +263,6 @@ class Group:
     def topics(self) -> frozenset[str]:
         """Topics that members read, or ask to by name."""
         return frozenset(key.topic for key in self.assigned) | frozenset(self.subscribed)
-
-    @property
-    def rebalancing(self) -> bool:
-        """Whether members wait to be told what they read."""
-        return self.state in REBALANCING
 
 
 def is_telling(kind: str | None, state: str, members: int | None, is_streams: bool) -> bool:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
 from dashboard.estimate.curves import (
-    DEFAULT_SEGMENT_BYTES,
     METHODS,
     NEVER,
     NO_EPOCH,

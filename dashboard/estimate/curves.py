@@ -35,7 +35,6 @@ Flags = npt.NDArray[np.bool_]
 
 SKEW = 16
 DRIFT = 0.05  # of the bytes up to a segment's begin: its segments are not quite full
-DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
 UNKNOWN = np.iinfo(np.int64).max
 NEVER = np.iinfo(np.int64).max  # no time is later
 NO_EPOCH = -1

@@ -1,7 +1,14 @@
-"""How old an analysis' findings are, and whether they still tell of now."""
+"""How old an analysis' findings are, whether they still tell of now, which kept snapshots it has in
+its memory, those that it names, and which ones it had to do without.
+
+Ids sort in the order of commits, so what it has is nearly always all up to its own. One may come to
+stand before it later all the same: overtaken while it was written, put back by hand, or taken by an
+older release while ids were of a time to come. It is unread until an analysis names it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -87,3 +94,87 @@ def unusable(taken_at: datetime, clock: str, now: datetime, every: timedelta) ->
 
 def _spanned(length: timedelta) -> str:
     return span(max(round(length.total_seconds()), 1) * 1000)
+
+
+DETAIL = "folded"  # of an analysis' manifest: the snapshots that were kept, up to its own
+# Who keeps every minute's snapshot for months would else carry megabytes in each manifest.
+MOST = 1000
+
+
+def told(kept: Iterable[str], snapshot_id: str) -> list[str]:
+    """What the analysis of a snapshot names of the kept ones: the newest `MOST`."""
+    return sorted(name for name in kept if name <= snapshot_id)[-MOST:]
+
+
+def late(kept: Iterable[str], analysis: Manifest | None) -> list[str]:
+    """The kept snapshots before an analysis' own that it has not in its memory, oldest first.
+
+    Those that it could not read are named by itself (`holes`). One of an earlier version names
+    none: it is taken to know all up to its own.
+    """
+    if analysis is None or DETAIL not in analysis.details:
+        return []
+    names = analysis.details[DETAIL]
+    known = {*names, *analysis.details.get("left_out", {})}
+    first = names[0] if len(names) >= MOST else ""  # of those before it is not told
+    own = str(analysis.details.get("snapshot_id", ""))
+    return sorted(name for name in kept if first < name < own and name not in known)
+
+
+def holes(cluster: ClusterStore) -> dict[str, str]:
+    """Snapshots and analyses that the newest analysis had to do without, and why, by id.
+
+    Raises StoreError where that analysis itself cannot be read.
+    """
+    newest = newest_analysis(cluster)
+    return {} if newest is None else holes_of(cluster, cluster.manifest("findings", newest))
+
+
+def holes_of(cluster: ClusterStore, analysis: Manifest) -> dict[str, str]:
+    """The same of one analysis. What was removed since is missed by nobody. Raises StoreError."""
+    told = analysis.details.get("left_out", {})
+    kept = {*cluster.ids("snapshots"), *cluster.ids("findings")} if told else set()
+    return {name: str(why) for name, why in sorted(told.items()) if name in kept}
+
+
+def told_since(
+    cluster: ClusterStore, analysis: Manifest | None, detail: str, until: str | None
+) -> list[str]:
+    """The kept snapshots of which `detail` of an analysis does not tell yet, oldest first: those
+    after its own or unknown to it (`folded.late`), without it all of them, but for those that it
+    could not read itself.
+
+    `until` is the last one that counts; None: the newest.
+    """
+    after, missed = "", frozenset[str]()
+    if analysis is not None:
+        missed = frozenset(analysis.details.get("left_out", {}))
+        after = str(analysis.details["snapshot_id"]) if detail in analysis.details else ""
+    ids = cluster.ids("snapshots")
+    unread = {*late(ids, analysis)}
+    kept = [name for name in ids if (name > after or name in unread) and name not in missed]
+    return [name for name in kept if until is None or name <= until]
+
+
+def newest_analysis(cluster: ClusterStore) -> str | None:
+    """The analysis that LATEST names; where there is no such file, that of the newest snapshot.
+
+    Raises StoreError.
+    """
+    named = cluster.latest("findings")
+    if named is not None:
+        return named
+    of_snapshots = [
+        (str(cluster.manifest("findings", i).details.get("snapshot_id", "")), i)
+        for i in cluster.ids("findings")
+    ]
+    return max(of_snapshots, default=("", None))[1]
+
+
+def reasons(found: Mapping[str, str]) -> list[str]:
+    """Why a list of groups is incomplete, in words, with the next step."""
+    return [
+        f"{name} cannot be read, and a group that it alone saw is not remembered: put it back and "
+        f"run lowwater analyze --full, or remove its folder ({why})"
+        for name, why in found.items()
+    ]

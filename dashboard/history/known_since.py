@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.core.errors import StoreError
-from dashboard.history.holes import newest_analysis
+from dashboard.history.findings_age import newest_analysis
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 

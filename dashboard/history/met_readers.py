@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dashboard.core.clock import microseconds
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import ANY_TOPIC
-from dashboard.history.holes import told_since
+from dashboard.history.findings_age import told_since
 from dashboard.store.clocks import seen_at, taken_by_right_clock, times
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from dashboard.core.errors import StoreError
 from dashboard.history import met_readers, streams_groups
 from dashboard.history.deleted import HELD_FOR, last_sights
-from dashboard.history.folded import late
-from dashboard.history.holes import holes
+from dashboard.history.findings_age import holes, late
 from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Kind, Manifest, time_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dashboard.history.holes import told_since
+from dashboard.history.findings_age import told_since
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

@@ -9,12 +9,12 @@ from datetime import datetime
 from dashboard.core.canonical import canonical, parse_json, written
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError
+from dashboard.policies.matching import newest, triggered
 from dashboard.policies.service import cycle, purging
 from dashboard.policies.service.cycle import Application, Seen
 from dashboard.policies.service.outcome import Outcome, of_error
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.switching import standing
-from dashboard.policies.triggers import newest, triggered
 from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.journal_policies import PolicyState, PolicyStatus
 from dashboard.purge.plan.cluster_seam import Cluster

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from dashboard.core import words
 from dashboard.core.arrow import records
+from dashboard.domain.orphan_acts import VERDICTS, seen_once
 from dashboard.reports.parts import (
     MOST_BARS,
     Bar,
@@ -30,12 +31,11 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
-from dashboard.safety.orphan_words import VERDICTS, seen_once
 from dashboard.store.finding_rows import DiskRow, GrowthRow, OrphanRow, SlowFollower
-from dashboard.views import days_to_full, formats
+from dashboard.views import formats, headline
 from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
-from dashboard.views.days_to_full import Rates
 from dashboard.views.followers import slow_units
+from dashboard.views.headline import Rates
 
 Row = Mapping[str, Any]
 _LAG = Meaning("behind its leader", "#2f62bd", "#173f8a", "#b9cdf0", "▼")
@@ -215,15 +215,15 @@ def figures(source: Source) -> tuple[Figure, ...]:
         return (Figure("Fullest disk", Words(formats.UNKNOWN), "no broker tells sizes"),)
     share = known[0].used_share or 0.0
     fullest = Figure("Fullest disk", Words(f"{share:.0%}"), _where(known[0]))
-    rates = days_to_full.of_disks(source.read("growth"))
+    rates = headline.of_disks(source.read("growth"))
     untold = _untold(disks, rates)
     filling = [row for row in rates.values() if row.days_to_full is not None]
     if not filling:
         said, note = (formats.UNKNOWN, untold) if untold else ("not filling up", "at today's pace")
         return fullest, Figure("First disk full", Words(said), note)
-    first = min(filling, key=days_to_full.order)
-    in_days = Words(days_to_full.likely(first).removeprefix("full "))
-    sure = days_to_full.between(first.days_to_full_low, first.days_to_full_high)
+    first = min(filling, key=headline.order)
+    in_days = Words(headline.likely(first).removeprefix("full "))
+    sure = headline.between(first.days_to_full_low, first.days_to_full_high)
     note = ", ".join(filter(None, (_where(first), sure, untold)))
     return fullest, Figure("First disk full", in_days, note)
 
@@ -246,7 +246,7 @@ def section(source: Source) -> Section:
     """Every log dir as a bar and a row; the topics that grow fastest."""
     disks = _disks(source)
     growth = source.read("growth")
-    rates = days_to_full.of_disks(growth)
+    rates = headline.of_disks(growth)
     name, title = "disks", "Disks, growth and days to full"
     if not disks:
         return Section(name, title, (text("No broker told its log dirs: their state is unknown."),))
@@ -262,7 +262,7 @@ def section(source: Source) -> Section:
 
 
 def _said(disks: Sequence[DiskRow], rates: Rates) -> tuple[Words, ...]:
-    dated = [row for row in rates.values() if days_to_full.dated(row)]
+    dated = [row for row in rates.values() if headline.dated(row)]
     soon = [row for row in dated if (row.days_to_full or 0) <= _WEEK]
     unmeasured = sum(row.used_share is None for row in disks)
     said = []
@@ -310,7 +310,7 @@ def _disk(row: DiskRow, growth: GrowthRow | None) -> tuple[Words, ...]:
 
 
 def _full_in(growth: GrowthRow | None) -> str:
-    return days_to_full.said(growth).removeprefix("full in ")
+    return headline.said(growth).removeprefix("full in ")
 
 
 def _window(growth: GrowthRow | None) -> str:

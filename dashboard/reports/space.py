@@ -12,7 +12,7 @@ from dashboard.core.arrow import records
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.preview import GroupLoss, preview
-from dashboard.purge.receipt import calibration
+from dashboard.purge.receipt import gap as calibration
 from dashboard.reports.parts import (
     MOST_BARS,
     MOST_ROWS,

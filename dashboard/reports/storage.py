@@ -25,7 +25,7 @@ from dashboard.reports.space import Space
 from dashboard.topics.idle import IDLE, Idle, IdleTopic, headline, idle, sure
 from dashboard.topics.retention_fit import SHORTER, RetentionFit, in_order, span
 from dashboard.topics.retention_fit import headline as retention_headline
-from dashboard.views.next_steps import next_steps as steps_of
+from dashboard.views.headline import next_steps as steps_of
 
 
 def storage_report(source: Source) -> Report:

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from dashboard.core.canonical import LATER
+from dashboard.core.canonical import LATER, Count, Text
 from dashboard.core.clock import format_time
-from dashboard.core.sealed import Count, Text
 from dashboard.core.words import binary
 from dashboard.domain.model import Guard
 from dashboard.safety.guard_texts import guard, unmeasured

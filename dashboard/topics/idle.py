@@ -139,7 +139,7 @@ def idle(rows: Iterable[IdleTopic], days: int, unusable: str, ask: Ask | None = 
     """The rows of `idle_topics`, judged for other days than the analysis took.
 
     `unusable` as `findings_age` has it: who reads and writes by now nobody knows then. `ask` is
-    asked of the topics that would be proposed: `purge/evidence/doubts.said`.
+    asked of the topics that would be proposed: `purge/evidence/standards.said`.
     """
     found = [row.judged(days) for row in rows]
     first = Idle(tuple(found), days, unusable)

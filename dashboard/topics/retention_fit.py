@@ -164,7 +164,7 @@ def change(
     """The shorter retention as text in one of FORMS, to be copied; None where none is proposed.
 
     `unusable`: why none is given all the same, by the age of the findings or by who else may want
-    the records (`findings_age`, `purge/evidence/doubts.py`); "": it is given.
+    the records (`findings_age`, `purge/evidence/standards.py`); "": it is given.
     """
     if row.verdict != SHORTER or unusable:
         return None

@@ -24,13 +24,12 @@ from dashboard.settings.settings import Settings
 from dashboard.store.connections import client_for
 from dashboard.store.finding_rows import Blocker, GrowthRow, SlowFollower
 from dashboard.store.snapshots import ClusterStore, Store
-from dashboard.triage import followers, offers
-from dashboard.triage.disk import Disk, look
-from dashboard.triage.followers import Risk
+from dashboard.triage import offers
+from dashboard.triage import timing as followers
 from dashboard.triage.offers import Offer
-from dashboard.triage.pieces import NONE, WAIVED, Blocked, Here, Piece, gains, pieces
+from dashboard.triage.pieces import NONE, WAIVED, Blocked, Disk, Here, Piece, gains, look, pieces
 from dashboard.triage.selection import SURE, Chosen, Question, choose, sureness
-from dashboard.triage.timing import Timing, timing
+from dashboard.triage.timing import Risk, Timing, timing
 
 if TYPE_CHECKING:
     import pyarrow as pa

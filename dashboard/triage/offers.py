@@ -11,11 +11,10 @@ from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Group
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import Read
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.resolve import resolve
 from dashboard.store.finding_rows import Blocker
-from dashboard.triage.disk import DOWN, OFFLINE, SILENT, Disk
-from dashboard.triage.pieces import Here, Piece, gains, total
+from dashboard.triage.pieces import DOWN, OFFLINE, SILENT, Disk, Here, Piece, gains, total
 
 if TYPE_CHECKING:
     from dashboard.estimate.curve_tables import ReplicaCurves

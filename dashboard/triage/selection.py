@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from dashboard.core.errors import UsageError
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.triage.pieces import NONE, Here, Piece
 
 SURE, LIKELY, POSSIBLE, SHORT = "sure", "likely", "possible", "short"

@@ -21,7 +21,8 @@ from dashboard.ui.session import collector, context, routes
 from dashboard.ui.session.collector import Standing
 from dashboard.ui.session.context import Choice, Screen, Tables
 from dashboard.ui.session.header import alert_html, alerts_of
-from dashboard.views import days_to_full, formats
+from dashboard.views import formats
+from dashboard.views import headline as days_to_full
 from dashboard.views.colours import RECLAIMABLE
 from dashboard.views.facts import partition_facts
 from dashboard.views.headline import Headline, headline

@@ -18,8 +18,7 @@ from dashboard.ui.components import grid, markup
 from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import text
 from dashboard.views import formats
-from dashboard.views.follower_rows import Row, trend
-from dashboard.views.lag_points import Point, Replica, spark
+from dashboard.views.followers import Point, Replica, Row, spark, trend
 
 # The heat map of lags: topics by brokers, seconds in every cell, one hue.
 

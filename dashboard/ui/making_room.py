@@ -14,7 +14,7 @@ from dashboard.core.arrow import records
 from dashboard.core.errors import LowwaterError
 from dashboard.core.words import binary, parse_size
 from dashboard.people import people
-from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.guards import Waive
 from dashboard.purge.plan.targets import Target
 from dashboard.store.finding_rows import DiskRow, GrowthRow
 from dashboard.triage import answer as triages
@@ -23,13 +23,13 @@ from dashboard.triage.answer import Triage
 from dashboard.triage.offers import instead
 from dashboard.triage.selection import Question
 from dashboard.ui.components import boxes, markup, states
+from dashboard.ui.components.grid import pick
 from dashboard.ui.components.markup import plain
-from dashboard.ui.components.picking import pick
 from dashboard.ui.purge import drafting
 from dashboard.ui.purge.drafting import Request
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import CHOOSING, Screen
-from dashboard.views import days_to_full, formats
+from dashboard.views import formats, headline
 
 FULL = 0.85
 _ROOM = 0.80  # how full a disk may be again: what is proposed brings it there
@@ -92,7 +92,7 @@ def rooms(disks: pa.Table, growth: pa.Table) -> list[Room]:
     """All log dirs of the findings table `disks`: urgent ones first, of them those in error, then
     the fullest.
     """
-    rates = days_to_full.of_disks(growth)
+    rates = headline.of_disks(growth)
     found = [_room(row, rates.get((row.broker_id, row.log_dir))) for row in records(disks, DiskRow)]
 
     def order(room: Room) -> tuple[bool, bool, float, int, str]:
@@ -154,7 +154,7 @@ def alarm_html(urgent: Sequence[Room]) -> str:
     name = f"broker {first.broker_id} · {first.log_dir or 'its log dirs'}"
     figures = (
         (_share(first), f"{formats.size(first.usable_bytes)} free"),
-        (days_to_full.said(first.growth).removeprefix("full in "), _when(first)),
+        (headline.said(first.growth).removeprefix("full in "), _when(first)),
         (formats.size(first.at_once_bytes), "can leave there at once, read by every known group"),
     )
     told = "".join(
@@ -176,7 +176,7 @@ def _share(room: Room) -> str:
 def _when(room: Room) -> str:
     if room.growth is None or room.growth.used_bytes_per_hour is None:
         return "until it is full: not enough history yet"
-    dated = days_to_full.dated(room.growth)
+    dated = headline.dated(room.growth)
     return "until nothing is left, as it goes on" if dated else "as it goes on now"
 
 

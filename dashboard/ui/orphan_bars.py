@@ -10,8 +10,8 @@ from datetime import datetime
 import streamlit as st
 
 from dashboard.core.words import binary
-from dashboard.orphans.missing import MissingInventory
-from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, KINDS, STRAY
+from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY, KINDS, STRAY
+from dashboard.orphans.verdicts import MissingInventory
 from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui.components import markup
 from dashboard.views import colours, formats

@@ -1,22 +1,25 @@
-"""Overview's pictures and lists: disks by meaning, and what to look at first."""
+"""Overview's pictures and lists: disks by meaning, what to look at first; what a demo may break."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core import demo_faults
 from dashboard.core.arrow import records
+from dashboard.core.demo_faults import KINDS
 from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
 from dashboard.ui.components import markup
 from dashboard.ui.components.markup import plain
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
-from dashboard.views import colours, days_to_full, formats
+from dashboard.views import colours, formats, headline
 from dashboard.views.colours import Meaning
 from dashboard.views.followers import slow_units
 from dashboard.views.headline import alive_said, blockers_by_group, unknown_blockers
@@ -86,7 +89,7 @@ def disk_bars(
     """All log dirs, fullest first; before them those of brokers that are `away`, with the reason,
     after them others of unknown fullness. `guarded`: guards hold what would be reclaimable.
     """
-    rates = days_to_full.of_disks(growth)
+    rates = headline.of_disks(growth)
     found = [
         DiskBar(
             row.broker_id,
@@ -220,11 +223,11 @@ def _days_to_full(growth: GrowthRow | None) -> str:
         return "not enough history yet"
     window = timedelta(seconds=growth.window_seconds or 0)
     seen = f"in {growth.samples} snapshots over {formats.duration(window)}"
-    sure = days_to_full.between(growth.days_to_full_low, growth.days_to_full_high)
+    sure = headline.between(growth.days_to_full_low, growth.days_to_full_high)
     why = f"{formats.signed(growth.used_bytes_per_hour)} an hour, {seen}"
     if sure:
         why += "; 9 times of 10 the true slope lies in that range"
-    said = markup.hover(days_to_full.likely(growth), why)
+    said = markup.hover(headline.likely(growth), why)
     return f"{said} ({sure})" if sure else said
 
 
@@ -298,3 +301,30 @@ def newest_orphans(orphans: pa.Table, limit: int) -> list[OrphanRow]:
     rows.sort(key=lambda row: (row.broker_id, row.log_dir, row.directory or ""))
     rows.sort(key=lambda row: (row.first_seen_at, row.on_disk or 0), reverse=True)
     return rows[:limit]
+
+
+_AGAIN = "2s"  # what was asked for takes up to half a minute
+
+
+@st.fragment(run_every=_AGAIN)
+def demo_panel(room: Path) -> None:
+    """Every kind of fault: what it does, what became of it, and the button for it."""
+    told = demo_faults.told(room)
+    asked = demo_faults.asked(room)
+    broken = f" ({len(told)} broken)" if told else ""
+    with st.expander(f"This is a demo: break something{broken}"):
+        for kind, about in KINDS.items():
+            left, middle, right = st.columns([6, 2, 2], vertical_alignment="center")
+            fault = told.get(kind)
+            state = fault.state if fault else "whole"
+            said = f" {markup.plain(fault.said)}." if fault and fault.said else ""
+            left.markdown(f"**{kind}** · {state}. {markup.plain(about.does)}{said}")
+            with middle:
+                routes.link(about.page, f"Seen on {routes.TITLES[about.page]}")
+            wanted = kind in asked
+            right.button(
+                f"Heal the {kind}" if wanted else f"Break a {kind}",
+                key=f"demo-{kind}", width="stretch",
+                disabled=fault is not None and fault.state in ("breaking", "healing"),
+                on_click=demo_faults.take_back if wanted else demo_faults.ask, args=(room, kind),
+            )  # fmt: skip

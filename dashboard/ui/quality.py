@@ -11,10 +11,10 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard.core.words import duration
-from dashboard.purge.forecast import wait_outcomes
-from dashboard.purge.forecast.wait_outcomes import CauseWaits
-from dashboard.purge.receipt import calibration
-from dashboard.purge.receipt.calibration import ORDER, Calibration, Point
+from dashboard.purge.forecast import waits
+from dashboard.purge.forecast.waits import CauseWaits
+from dashboard.purge.receipt import gap
+from dashboard.purge.receipt.gap import ORDER, Calibration, Point
 from dashboard.ui.components import grid, markup, states, style
 from dashboard.ui.purge.runs import left_out, past_runs
 from dashboard.ui.session.context import Screen
@@ -32,7 +32,7 @@ _ON_DARK = ("#f8fafc", "#cbd5e1", "#94a3b8", "#64748b")
 def show_estimators(screen: Screen) -> None:
     """How true past estimates were, or why nothing can be told yet."""
     st.html('<div class="lw"><h2>Predicted against freed, by estimator</h2></div>')
-    found = calibration.outcomes(past_runs(screen.cluster.cluster_id))
+    found = gap.outcomes(past_runs(screen.cluster.cluster_id))
     if not found:
         states.show(
             "No finished purge yet",
@@ -44,9 +44,9 @@ def show_estimators(screen: Screen) -> None:
         return
     left, right = st.columns([5, 6], gap="medium")
     with left:
-        _table(calibration.by_method(found))
+        _table(gap.by_method(found))
     with right:
-        drawn = calibration.points(found)
+        drawn = gap.points(found)
         st.echarts_chart(
             option(drawn, dark=style.dark()),
             height=260,
@@ -114,7 +114,7 @@ def option(drawn: Sequence[Point], *, dark: bool) -> dict[str, Any]:
     """
     farthest = max((abs(math.log2(p.ratio)) for p in drawn if p.ratio), default=0)
     steps = max(1, math.ceil(farthest))
-    methods = sorted({p.method for p in drawn}, key=calibration.rank)
+    methods = sorted({p.method for p in drawn}, key=gap.rank)
     colour = {"color": "#cbd5e1" if dark else "#475569"}
     grid = {"lineStyle": {"color": "#3b4657" if dark else "#d5dbe3"}}
     return {
@@ -188,7 +188,7 @@ CAUSES = {
 def show_waits(screen: Screen) -> None:
     """How true past forecasts of waiting were, or why nothing can be told yet."""
     st.html('<div class="lw"><h2>Predicted waits against what happened</h2></div>')
-    lines = wait_outcomes.calibration(past_runs(screen.cluster.cluster_id))
+    lines = waits.calibration(past_runs(screen.cluster.cluster_id))
     if not lines:
         states.show(
             "No purge has waited for all replicas yet",

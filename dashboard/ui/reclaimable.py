@@ -16,8 +16,8 @@ import streamlit as st
 from dashboard.core.arrow import records
 from dashboard.store.finding_rows import Blocker
 from dashboard.ui.components import grid, markup
+from dashboard.ui.components.grid import one, pick
 from dashboard.ui.components.markup import plain, text
-from dashboard.ui.components.picking import one, pick
 from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.views import formats
 from dashboard.views.facts import UNDECLARED

@@ -15,7 +15,7 @@ from dashboard.core.clock import parse_time
 from dashboard.purge.journal.journal_rows import Entry, RunRow, Verification
 from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.components import grid
-from dashboard.ui.purge import elsewhere, runs
+from dashboard.ui.purge import runs, second_person
 from dashboard.ui.purge.runs import RUN_WORDS
 from dashboard.ui.session import context, routes
 from dashboard.views import formats
@@ -340,7 +340,7 @@ def keep_runs(
 
 def address(run_id: str, cluster_id: str | None) -> str:
     """Of a run's page: in its own cluster, where the data folder still has that."""
-    key = elsewhere.key_of(cluster_id)
+    key = second_person.key_of(cluster_id)
     shown = {"cluster": key} if len(context.choices()) > 1 and key else {}
     return routes.address("purge", **shown, run=run_id)
 

@@ -1,16 +1,20 @@
-"""The Overview's sentence: how much can be given back, to whom the rest belongs, what to waive."""
+"""The Overview's sentence: how much can be given back, to whom the rest belongs, what to waive;
+when a disk is full, in words; and what to do next about a cluster's bytes, the surest first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.core.words import plural
-from dashboard.store.finding_rows import Blocker
+from dashboard.core.arrow import records
+from dashboard.core.words import LONGEST_DAYS, days_ahead, plural
+from dashboard.store.finding_rows import Blocker, GrowthRow
 from dashboard.views import formats
 from dashboard.views.facts import (
     Guarded,
@@ -20,6 +24,60 @@ from dashboard.views.facts import (
     topics_where,
     total,
 )
+from dashboard.views.topic_rows import TopicRow
+
+NEVER = "not filling up"
+MAYBE = "may fill up"  # as likely it stands still: no day is told
+Rates = dict[tuple[int | None, str | None], GrowthRow]
+
+
+def of_disks(growth: pa.Table) -> Rates:
+    """The rows of the findings table `growth` that are log dirs, not topics on them."""
+    rows = records(growth.filter(growth["topic"].is_null()), GrowthRow)
+    return {(row.broker_id, row.log_dir): row for row in rows}
+
+
+def full_in(days: float | None) -> str:
+    """`full in 9 h`; None: it does not grow."""
+    return NEVER if days is None else f"full in {days_ahead(days)}"
+
+
+def dated(row: GrowthRow) -> bool:
+    """Whether a day is told: not where nine cases of ten hold one in which the disk never fills."""
+    unsure = row.days_to_full_high is None and row.days_to_full_low is not None
+    return row.days_to_full is not None and not unsure
+
+
+def order(row: GrowthRow | None) -> tuple[int, float]:
+    """Sorts by the day that is told; behind them those that may fill up, then all others alike."""
+    if row is None or row.days_to_full is None:
+        return 2, 0.0
+    return (0, row.days_to_full) if dated(row) else (1, 0.0)
+
+
+def likely(row: GrowthRow) -> str:
+    """`full in 9 h`; that it may fill up where no day is told."""
+    return MAYBE if row.days_to_full is not None and not dated(row) else full_in(row.days_to_full)
+
+
+def between(low: float | None, high: float | None) -> str:
+    """`7 d to 14 d`; without a latest day `not before 7 d`; empty where nothing is known."""
+    if low is None:
+        return ""
+    if low > LONGEST_DAYS:
+        return "not within a year"
+    if high is None:
+        return f"not before {days_ahead(low)}"
+    first, last = days_ahead(low), days_ahead(high)
+    return first if first == last else f"{first} to {last}"
+
+
+def said(row: GrowthRow | None) -> str:
+    """`full in 9 d (7 d to 14 d)`, or that it is not known."""
+    if row is None or row.used_bytes_per_hour is None:
+        return formats.UNKNOWN
+    sure = between(row.days_to_full_low, row.days_to_full_high)
+    return likely(row) + (f" ({sure})" if sure else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +196,70 @@ def blockers_by_group(
     order = [(f"{what}_sum", "descending"), ("group_id", "ascending")]
     rows = sums.sort_by(order).slice(0, limit).to_pylist()
     return [(row["group_id"], int(row[f"{what}_sum"] or 0)) for row in rows]
+
+
+_MOST_NAMED = 6
+Kind = Literal["purge", "group", "declare", "unread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One sentence without its end; `names` are its topics, or its group."""
+
+    kind: Kind
+    said: str
+    names: tuple[str, ...]
+
+
+def next_steps(numbers: Headline, topics: Sequence[TopicRow]) -> tuple[Step, ...]:
+    """Empty where there is nothing to do."""
+    steps = []
+    if safe := numbers.safe_topics:
+        size = formats.size(numbers.declared_bytes)
+        steps.append(
+            Step(
+                "purge",
+                f"Plan a purge of {plural(len(safe), 'topic')} whose readers are declared, {size}",
+                safe,
+            )
+        )
+    if numbers.waive_group and numbers.waive_bytes:
+        steps.append(
+            Step(
+                "group",
+                f"Ask whose group {numbers.waive_group} is, and whether it may be waived: that "
+                f"would free {formats.size(numbers.waive_bytes)} at once",
+                (numbers.waive_group,),
+            )
+        )
+    if (undeclared := numbers.undeclared_topics) and numbers.consumed_bytes is not None:
+        more = numbers.consumed_bytes - (numbers.declared_bytes or 0)
+        steps.append(
+            Step(
+                "declare",
+                f"Declare the readers of {plural(len(undeclared), 'topic')}: {formats.size(more)} "
+                f"wait for it ({_named(undeclared)})",
+                undeclared,
+            )
+        )
+    if unread := _unread(numbers, topics):
+        steps.append(
+            Step(
+                "unread",
+                f"Find out who reads {plural(len(unread), 'topic')} without any committed group: "
+                f"what may go there is unknown ({_named(unread)})",
+                unread,
+            )
+        )
+    return tuple(steps)
+
+
+def _unread(numbers: Headline, topics: Sequence[TopicRow]) -> tuple[str, ...]:
+    system = {row.topic for row in topics if "system-topic" in row.guards}
+    return tuple(topic for topic in numbers.uncommitted_topics if topic not in system)
+
+
+def _named(topics: Sequence[str]) -> str:
+    rest = len(topics) - _MOST_NAMED
+    more = f" and {formats.number(rest)} more" if rest > 0 else ""
+    return ", ".join(topics[:_MOST_NAMED]) + more

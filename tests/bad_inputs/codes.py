@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from dashboard.core import errors
-from dashboard.triage.disk import OBSTACLES
+from dashboard.triage.pieces import OBSTACLES
 
 ROOT = Path(__file__).parents[2]
 _CODE = re.compile("[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
@@ -35,7 +35,7 @@ def given() -> dict[str, set[str]]:
         for code in _codes(tree):
             found.setdefault(code, set()).add(str(path.relative_to(ROOT)))
     # Found on a disk first, and the code of the refusal afterwards.
-    return found | {code: {"dashboard/triage/disk.py"} for code in OBSTACLES}
+    return found | {code: {"dashboard/triage/pieces.py"} for code in OBSTACLES}
 
 
 @cache

@@ -21,7 +21,7 @@ import pandas as pd
 from analytics.job import analyze
 from analytics.session.session import archive_path, open_session
 from dashboard.core.clock import utc_now
-from dashboard.core.java import find_java
+from dashboard.core.processes import find_java
 from dashboard.settings.settings import Settings, load
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import large_snapshot
@@ -32,7 +32,7 @@ LIMIT_SECONDS = 1.2
 _WITHOUT_ARCHIVE = """
 import time
 from analytics.session.session import open_session
-from dashboard.core.java import find_java
+from dashboard.core.processes import find_java
 from dashboard.settings.settings import load
 began = time.monotonic()
 open_session(load(), ())

@@ -29,7 +29,7 @@ from dashboard.inventory.recorder import Recorder
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import replica_watch as receipt_estimates
-from dashboard.purge.receipt.calibration import ORDER
+from dashboard.purge.receipt.gap import ORDER
 from dashboard.purge.receipt.model import TopicOutcome
 from dashboard.settings import settings as settings_files
 from dashboard.settings.settings import Settings

@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from analytics.readers import topics
-from analytics.replicas import curves, points, trend_tables
-from analytics.replicas.trend_tables import microseconds
+from analytics.replicas import curves, points, trends
+from analytics.replicas.trends import microseconds
 from analytics.tables import stamped
 from dashboard.core.clock import utc_now
 from dashboard.estimate.curve_tables import to_table
@@ -59,7 +59,7 @@ def fresh(cluster: ClusterStore, snapshot_id: str, base: Manifest | None) -> tup
     read = {name: cluster.read("snapshots", snapshot_id, name) for name in _READ}
     named = topics.with_settings(topics.describe(read["topics"], ((), ())), read["configs"])
     told = points.told(cluster, snapshot_id)
-    moved = trend_tables.Carried(cluster, base)
+    moved = trends.Carried(cluster, base)
     added = 0.0
 
     def add(*step: Any) -> None:
@@ -73,7 +73,7 @@ def fresh(cluster: ClusterStore, snapshot_id: str, base: Manifest | None) -> tup
     of_curves = time.monotonic() - began - added
     at = microseconds(snapshot)
     tables = {
-        "trends": trend_tables.to_table(moved.trends),
+        "trends": trends.to_table(moved.trends),
         "slow_followers": slow_followers(
             moved.trends, told, drawn, read, taken_at=at, reading=moved.reading(snapshot_id)
         ),

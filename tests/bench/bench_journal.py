@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from dashboard.purge.journal.journal_rows import Options
 from dashboard.purge.upkeep.journal_archive import archive
-from dashboard.ui.session.journal_memory import JournalMemory
+from dashboard.ui.purge.runs import JournalMemory
 from tests.unit.purge.room import Room
 
 RUNS, PARTITIONS = 100, 100

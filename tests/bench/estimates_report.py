@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dashboard.purge.receipt.calibration import ORDER
+from dashboard.purge.receipt.gap import ORDER
 
 SEGMENTS_OFF, MEDIAN_OFF, WORST_OFF = 0.001, 0.05, 0.15
 COVERED = 0.9

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 
 SMALL, LARGE = 100, 1500
 PARTITION_BYTES = 40 << 20  # a segment of 1 MiB is 2.5 % of it

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 
 PARTITIONS = 4
 _TICK = 0.02

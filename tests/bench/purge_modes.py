@@ -16,14 +16,14 @@ from confluent_kafka import Producer
 from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 from dashboard.domain.model import DeleteRecordsResult, PartitionState, TopicPartition
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import open_default
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings import settings as settings_file
 from dashboard.store.snapshots import ClusterStore, Store

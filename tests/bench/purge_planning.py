@@ -17,9 +17,9 @@ from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_target

@@ -27,8 +27,7 @@ from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError
 from dashboard.demo.kafka import jars
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.settings import settings
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import lag_faults

@@ -21,8 +21,7 @@ from analytics.job import analyze
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.settings import settings
 from dashboard.store.snapshots import Store
 from tests.brokers.workload import until

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Producer
 
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.service import Service
 from dashboard.policies.service.switching import switch_off, switch_on

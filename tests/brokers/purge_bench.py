@@ -19,8 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import PartitionState
 from dashboard.domain.model import TopicPartition as Key
@@ -28,8 +27,8 @@ from dashboard.purge.evidence.standards import Standards, standards
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import RunView
-from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest, draft
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import Target, parse_target
 from dashboard.settings.settings import PurgeSettings, Settings

@@ -17,8 +17,7 @@ from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.quorum import ask_quorum, partitions_of
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.journal.journal_rows import RunView

@@ -15,12 +15,11 @@ from analytics.session.session import open_session
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import TopicPartition
 from dashboard.inventory.loading import Inventory
 from dashboard.purge.plan.plan import Estimate
-from dashboard.purge.receipt import calibration
+from dashboard.purge.receipt import gap
 from dashboard.settings.settings import Settings
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
@@ -121,7 +120,7 @@ def test_an_inventory_promises_what_the_purge_frees_to_the_byte(
     assert receipt is not None
     assert receipt.predicted_bytes == receipt.freed_bytes == exact
     assert receipt.gap is None
-    (outcome,) = calibration.outcomes([bench.journal.run(view.run.run_id).run])
+    (outcome,) = gap.outcomes([bench.journal.run(view.run.run_id).run])
     assert (outcome.of.topic, outcome.of.method, outcome.of.error) == (topic, "segments", 0)
     assert outcome.of.inside and outcome.of.freed_bytes == exact
 

@@ -20,8 +20,7 @@ from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.purge_bench import Bench

@@ -18,8 +18,7 @@ from confluent_kafka.admin import (
 
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import PartitionState, TopicPartition
 from dashboard.purge.forecast.forecast import Forecast, forecast
 from dashboard.purge.forecast.stalls import holdups

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import Group
 from dashboard.safety.readers import matching

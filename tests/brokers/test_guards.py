@@ -20,12 +20,10 @@ from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import Guard
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, draft
-from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.guards import Lift, Override
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target
 from dashboard.safety.guard_texts import NEVER_LIFTABLE

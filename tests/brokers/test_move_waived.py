@@ -21,8 +21,7 @@ from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.execute.execute import Execution

@@ -21,8 +21,7 @@ from analytics.session.session import open_session
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.inventory import scan
 from dashboard.inventory.loading import Inventory, load
 from dashboard.inventory.recorder import Recorder

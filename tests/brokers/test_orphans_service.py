@@ -36,7 +36,7 @@ from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.exporter import own
 from dashboard.exporter.own_reading import Reader
 from dashboard.exporter.serve import MetricsServer
-from dashboard.orphans.sweep import sweep_check
+from dashboard.orphans.sweep import sweep
 from dashboard.purge.journal.journal import Journal
 from dashboard.settings import settings
 from dashboard.settings.settings import Settings
@@ -150,7 +150,7 @@ def host(
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(orphans_sweep, "LEAST_QUARANTINE", timedelta(0))
     # One machine has one clock: nobody waits here for two that lie apart.
-    monkeypatch.setattr(sweep_check, "CLOCKS_AGREE", timedelta(0))
+    monkeypatch.setattr(sweep, "CLOCKS_AGREE", timedelta(0))
     return Host(cluster, spark, tmp_path, capsys)
 
 

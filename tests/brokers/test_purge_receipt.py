@@ -11,7 +11,7 @@ from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.jobs import queue
-from dashboard.purge.receipt import calibration
+from dashboard.purge.receipt import gap
 from dashboard.purge.receipt.model import Receipt
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds, until
@@ -55,7 +55,7 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     assert receipt.freed_bytes == sum(deletable.values())
     assert (receipt.retention_bytes, receipt.produced_bytes) == (0, 0)
     assert (receipt.gap is None) == (receipt.freed_bytes == receipt.predicted_bytes)
-    (outcome,) = calibration.outcomes([bench.journal.run(view.run.run_id).run])
+    (outcome,) = gap.outcomes([bench.journal.run(view.run.run_id).run])
     assert (outcome.of.method, outcome.of.freed_bytes) == ("sampled", receipt.freed_bytes)
     assert [line.partitions for line in receipt.calibration or ()] == [1]
     assert outcome.of.inside, outcome

@@ -16,8 +16,7 @@ from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import OffsetAtTime
 from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.plan.drafts import PlanRequest, draft_live

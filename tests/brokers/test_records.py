@@ -14,8 +14,7 @@ from dashboard.cluster import records
 from dashboard.cluster.live import connect
 from dashboard.cluster.records import GROUP, read_records
 from dashboard.core.errors import ClusterError, OtherClusterError, RefusedError
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import LookedAt, Span

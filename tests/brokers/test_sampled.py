@@ -8,8 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from dashboard.cluster.live import connect
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import TopicPartition
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_proof import segments_below

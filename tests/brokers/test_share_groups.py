@@ -16,7 +16,7 @@ from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.purge.plan.plan import Plan
 from tests.brokers.purge_bench import Bench, lone_bench

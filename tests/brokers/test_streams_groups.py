@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from dashboard.cluster.live import connect
 from dashboard.core.errors import RefusedError
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import Group
 from dashboard.purge.plan.plan import Plan

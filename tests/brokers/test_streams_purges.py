@@ -21,8 +21,7 @@ from dashboard.broker_metrics.sources import read
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.metric_names import REQUEST_TIME
 from dashboard.domain.model import TopicPartition

@@ -19,9 +19,9 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import CLOCKS_AGREE, utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.domain import orphan_acts as words
 from dashboard.orphans import verdicts
 from dashboard.orphans.verdicts import Verdict, Verdicts
-from dashboard.safety import orphan_words as words
 from tests.brokers.workload import Workload, until
 from tests.support.three_brokers import unregister
 from tests.unit.inventory.disks import scanned, segments

@@ -15,8 +15,7 @@ from confluent_kafka import Producer
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.plan.plan import Plan
 from dashboard.store.tables import FINDING_TABLES, build

@@ -11,7 +11,7 @@ from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import Collected, collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import client
 from tests.brokers.purge_bench import Bench
 
 RECORDS = 4000

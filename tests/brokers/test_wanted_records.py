@@ -17,8 +17,7 @@ from confluent_kafka import Consumer, Message, Producer
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan.plan import Plan

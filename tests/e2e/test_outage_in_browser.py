@@ -16,8 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from playwright.sync_api import Page, expect
 
 from dashboard.demo import processes
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from tests.support.browser import browser_page, dashboard_server, keep_screenshot, rests
 

@@ -13,8 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.journal.journal import Journal
 from tests.brokers.workload import commit

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
-from dashboard.ui.purge import requests_now
+from dashboard.ui.purge import run_view
 from tests.pages.conftest import APPROVER, OPERATOR, OTHER, Open, Sign, said
 from tests.pages.purges import SENTENCE, confirmation, queued
 from tests.pages.test_clusters import heading, hrefs
@@ -103,7 +103,7 @@ def test_a_run_of_another_cluster_is_acted_on_there_alone(
         journal.record(run_id, "read", [replace(sent, **closed)], now)  # type: ignore[arg-type]
         journal.set_run(run_id, "partial", now)
     asked: list[str] = []
-    monkeypatch.setattr(requests_now, "sources_of", lambda _, name, __: asked.append(name))
+    monkeypatch.setattr(run_view, "sources_of", lambda _, name, __: asked.append(name))
 
     app = open_page("purge", None, cluster="staging", run=run_id)
     its = f"purge?cluster=prod-eu&amp;run={run_id}"

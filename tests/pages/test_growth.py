@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.core.clock import utc_now
 from dashboard.ui.growth import advice
-from dashboard.views import days_to_full
+from dashboard.views import headline
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -136,7 +136,7 @@ def test_the_chosen_disk_is_drawn_over_the_time_that_is_chosen(
 def test_where_the_slope_may_as_well_be_none_no_day_is_told(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(days_to_full, "dated", lambda _: False)
+    monkeypatch.setattr(headline, "dated", lambda _: False)
     app = open_page("growth")
     said_today = said(app).split("Log dirs, the first")[0]
     assert "may fill up" in said_today and "full in" not in said_today

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.guards import Waive
 from dashboard.ui.session import routes
 from tests.pages import purges
 from tests.pages.conftest import Open, said

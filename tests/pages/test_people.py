@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.guards import Lift
 from dashboard.store.snapshots import Store
 from dashboard.ui.components import states
 from tests.pages.conftest import APPROVER, OPERATOR, VIEWER, Open, Sign, new_server, said

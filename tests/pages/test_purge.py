@@ -16,8 +16,8 @@ from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.domain.model import Guard
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan import drafts
-from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.guards import Waive
 from dashboard.purge.plan.plan import Estimate, Plan, PlannedPartition
 from dashboard.purge.plan.targets import parse_target
 from dashboard.purge.receipt.model import Receipt

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from dashboard.reports import findings_files
+from dashboard.reports import source
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -56,7 +56,7 @@ def test_each_format_is_made_of_the_analysis_that_is_shown(
     page = handed["Page (HTML)"][0]()
     with zipfile.ZipFile(BytesIO(handed["Every table (CSV)"][0]())) as archive:
         about = archive.read("report.json").decode()
-        assert set(archive.namelist()) == findings_files.names("csv")
+        assert set(archive.namelist()) == source.names("csv")
 
     assert f"Storage report of {sample_store.NAME}" in page
     assert about.split('"analysis_id": "')[1].split('"')[0] in analysis

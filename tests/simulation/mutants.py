@@ -14,8 +14,8 @@ import pyarrow as pa
 from dashboard.cluster import group_lists, group_offsets, groups
 from dashboard.domain.model import GroupListing, LeaderLogStart
 from dashboard.history import epoch_ends
-from dashboard.purge.evidence import memory_age
-from dashboard.purge.execute import execute, holding, readback, recheck, send, states
+from dashboard.purge.evidence import standards
+from dashboard.purge.execute import execute, readback, recheck, send, states, stop_rules
 from dashboard.purge.journal import journal_wishes
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_file import JournalFile
@@ -282,12 +282,12 @@ def a_log_keeps_all_that_was_measured() -> Planted:
 
 def a_memory_does_not_age() -> Planted:
     """A snapshot of last month tells of every group that was gone since."""
-    return _patched(mock.patch.object(memory_age, "_too_old", lambda *_: None))
+    return _patched(mock.patch.object(standards, "_too_old", lambda *_: None))
 
 
 def any_snapshot_tells_of_all_groups() -> Planted:
     """The newest one is of an hour ago: "then nobody was forgotten since"."""
-    return _patched(mock.patch.object(memory_age, "_doubt", lambda *_: None))
+    return _patched(mock.patch.object(standards, "_doubt", lambda *_: None))
 
 
 def this_hosts_clock_is_right() -> Planted:
@@ -329,7 +329,7 @@ def silence_means_nothing() -> Planted:
     """A run whose worker was dead for long goes on as soon as another one is started."""
     return _patched(
         mock.patch.object(journal_wishes, "_pause_if_silent", lambda *_: None),
-        mock.patch.object(holding, "silent", lambda *_: False),
+        mock.patch.object(stop_rules, "silent", lambda *_: False),
     )
 
 

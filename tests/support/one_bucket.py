@@ -13,10 +13,9 @@ from analytics.metrics import quality as completeness
 from analytics.orphans import broker_facts, orphans, sightings
 from analytics.orphans.broker_facts import Brokers
 from analytics.readers import groups, holds, met
-from analytics.replicas import curves, disk_stock, points
+from analytics.replicas import curves, disks, points
 from analytics.replicas import growth as rates
-from analytics.replicas.trend_tables import Carried, microseconds
-from analytics.replicas.trends import Trends
+from analytics.replicas.trends import Carried, Trends, microseconds
 from analytics.tables import Tables
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.history.deleted import deleted
@@ -88,9 +87,9 @@ def find_orphans(
     )  # fmt: skip
 
 
-def stock(segments: pa.Table, found: Sequence[dict[str, Any]]) -> disk_stock.Stock:
+def stock(segments: pa.Table, found: Sequence[dict[str, Any]]) -> disks.Stock:
     """What segments and orphans put on each log dir."""
-    return disk_stock.stock(disk_stock.sums(segments, disk_stock.places(found)), found)
+    return disks.stock(disks.stock_sums(segments, disks.places(found)), found)
 
 
 def who_reads(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.guards import Waive
 from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.support import sample_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.core.errors import SettingsError
-from dashboard.core.java import find_command, find_java
+from dashboard.core.processes import find_command, find_java
 
 
 def test_missing_java_is_named_with_the_way_to_get_it() -> None:

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     check_limit(args.limit)
     _check_days(args.days)
     from dashboard.core.arrow import records
-    from dashboard.purge.evidence import doubts
+    from dashboard.purge.evidence import standards
 
     settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     age = age_of(cluster, analysis, now, settings.every)
 
     def ask(topics: Sequence[str]) -> Mapping[str, str]:
-        return doubts.said(settings, cluster, topics, now)
+        return standards.said(settings, cluster, topics, now)
 
     found = idle(chosen, args.days or settings.idle.days, age.unusable, ask)
     servers = cluster.connection().bootstrap_servers

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.findings import orphans_run, orphans_sweep
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, utc_now
@@ -16,7 +16,7 @@ from dashboard.history.findings_age import Age, age_of
 from dashboard.store.finding_rows import DiskRow, OrphanRow
 
 if TYPE_CHECKING:
-    from dashboard.orphans.missing import MissingInventory
+    from dashboard.orphans.verdicts import MissingInventory
     from dashboard.store.snapshots import ClusterStore
 
 _DESCRIPTION = """\
@@ -64,13 +64,13 @@ def run(args: argparse.Namespace) -> int:
         return orphans_sweep.run(args)
     orphans_sweep.refuse_flags(args)
     if args.out:
-        files.check_writable(args.out)
+        output.check_writable(args.out)
     settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
     age = age_of(cluster, cluster.manifest("findings", analysis_id), utc_now(), settings.every)
     from dashboard.core.arrow import records
-    from dashboard.orphans.missing import missing_inventories
-    from dashboard.safety.orphan_words import seen_once
+    from dashboard.domain.orphan_acts import seen_once
+    from dashboard.orphans.verdicts import missing_inventories
     from dashboard.store.finding_rows import DiskRow, OrphanRow
 
     names = ("orphans", "disks", "sightings")
@@ -100,7 +100,7 @@ def _write(cluster: ClusterStore, analysis_id: str, path: str) -> dict[str, str]
     from dashboard.orphans import verdicts
 
     found = verdicts.of_analysis(cluster, analysis_id, now=utc_now())
-    files.write_text(path, verdicts.write(found))
+    output.write_text(path, verdicts.write(found))
     until = format_time(found.expires_at)
     return {"file": path, "sha256": found.sha256, "expires_at": until}
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.findings import orphans_sweep
 from dashboard.cli.parser import Parser
 from dashboard.core.clock import parse_duration, utc_now
@@ -191,7 +191,7 @@ def _inventory(args: argparse.Namespace, options: Options) -> Callable[[], None]
     from dashboard.cli.machine import inventory
     from dashboard.orphans.removal_story import broker_of
 
-    files.check_writable(args.inventory_out)
+    output.check_writable(args.inventory_out)
     inventory.refuse_inside(args.inventory_out, options.log_dirs)
 
     def taken() -> None:

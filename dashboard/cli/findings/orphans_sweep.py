@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Parser, add_connection
 from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import UsageError
@@ -157,7 +157,7 @@ def _verdicts(args: argparse.Namespace) -> Verdicts | None:
 
     if not args.verdicts:
         return None
-    return parse(files.read_text(args.verdicts), args.verdicts, now=utc_now())
+    return parse(output.read_text(args.verdicts), args.verdicts, now=utc_now())
 
 
 def _act(

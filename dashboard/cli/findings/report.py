@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import UsageError
@@ -51,11 +51,11 @@ def add_parser(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file or folder. Raises StoreError NO_ANALYSIS, UsageError, PlanError."""
     if args.format in _TABLES and not args.out.endswith(".zip"):
-        from dashboard.reports import findings_files
+        from dashboard.reports import source as findings_files
 
-        files.check_folder(args.out, findings_files.names(args.format))
+        output.check_folder(args.out, findings_files.names(args.format))
     else:
-        files.check_writable(args.out)
+        output.check_writable(args.out)
     plan = _plan(args)
     if args.format == "offsets-json":
         made, what = _offsets(args, plan)
@@ -80,7 +80,7 @@ def _plan(args: argparse.Namespace) -> Plan | None:
             "Write one with lowwater plan, and give --plan plan.json.",
             code="PLAN_NOT_NAMED",
         )
-    return Plan.from_json_text(files.read_text(args.plan), args.plan) if args.plan else None
+    return Plan.from_json_text(output.read_text(args.plan), args.plan) if args.plan else None
 
 
 # What was made, for JSON and in words.
@@ -93,14 +93,14 @@ def _offsets(args: argparse.Namespace, plan: Plan | None) -> Made:
 
     assert plan is not None
     text = queue_refusals.offsets_json(context.read_settings(args), plan, utc_now())
-    files.write_text(args.out, text)
+    output.write_text(args.out, text)
     free = len(plan.free_partitions)
     value = {"plan_id": plan.plan_id, "cluster_id": plan.cluster_id, "partitions": free}
     return value, f"{free} partitions of plan {plan.plan_id}"
 
 
 def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
-    from dashboard.purge.evidence import doubts
+    from dashboard.purge.evidence import standards
     from dashboard.reports.source import open_source
 
     settings, cluster = context.open_cluster(args)
@@ -111,7 +111,7 @@ def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
     now = utc_now()
 
     def ask(topics: Sequence[str]) -> Mapping[str, str]:
-        return doubts.said(settings, cluster, topics, now)
+        return standards.said(settings, cluster, topics, now)
 
     price = settings.price.of(cluster.name, cluster.cluster_id)
     return open_source(
@@ -125,7 +125,7 @@ def _page(args: argparse.Namespace, plan: Plan | None) -> Made:
     source = _source(args, plan)
     _check_plan(plan, source)
     body = _body(args.format, storage_report(source))
-    files.write_bytes(args.out, body)
+    output.write_bytes(args.out, body)
     value: dict[str, object] = {**source.about, "bytes": len(body)}
     return value, f"the storage report of analysis {source.analysis.id}"
 
@@ -150,7 +150,7 @@ def _check_plan(plan: Plan | None, source: Source) -> None:
 
 
 def _tables(args: argparse.Namespace) -> Made:
-    from dashboard.reports import findings_files
+    from dashboard.reports import source as findings_files
 
     source = _source(args)
     rows: dict[str, int] = {}
@@ -162,8 +162,8 @@ def _tables(args: argparse.Namespace) -> Made:
 
     found = findings_files.files(args.format, read, source.about)
     if args.out.endswith(".zip"):
-        files.write_bytes(args.out, findings_files.as_zip(found))
+        output.write_bytes(args.out, findings_files.as_zip(found))
     else:
-        files.write_folder(args.out, found)
+        output.write_folder(args.out, found)
     what = f"{len(rows)} tables with {sum(rows.values())} rows of analysis {source.analysis.id}"
     return {**source.about, "tables": rows}, what

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
     check_limit(args.limit)
     from dashboard.core.arrow import records
-    from dashboard.purge.evidence import doubts
+    from dashboard.purge.evidence import standards
 
     settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     servers = cluster.connection().bootstrap_servers
     shown = found[: args.limit]
     shorter = [row.topic for row in shown if row.verdict == SHORTER]
-    doubted = {} if age.unusable else doubts.said(settings, cluster, shorter, now)
+    doubted = {} if age.unusable else standards.said(settings, cluster, shorter, now)
     told = [Proposal(row, age.unusable or doubted.get(row.topic, ""), servers) for row in shown]
     value = {
         "analysis_id": analysis_id,

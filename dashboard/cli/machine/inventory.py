@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dashboard.cli import files, output
+from dashboard.cli import output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.canonical import written
 from dashboard.core.clock import utc_now
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         _print_command(args)
         return 0
     begun = time.monotonic()
-    files.check_writable(args.out)
+    output.check_writable(args.out)
     found = _scan(args) if args.action == "scan" else _read(args)
     seconds = round(time.monotonic() - begun, 3)
     value = {"file": args.out, **written(found), "seconds": seconds}

@@ -6,7 +6,7 @@ import argparse
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge.run import follow, show, told_if_queued
 from dashboard.core.clock import parse_duration
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
     settings = context.read_settings(args)
     with ready_worker(settings) as worker:
-        plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
+        plan = Plan.from_json_text(output.read_text(args.plan), args.plan)
         _check_cluster(args, settings, plan)
         return _apply(args, settings, plan, worker)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge.preview import describe
 from dashboard.cli.purge.run import follow, told_if_queued
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dashboard.domain.model import Guard
     from dashboard.purge.jobs.worker_process import ReadyWorker
     from dashboard.purge.journal.journal_rows import PartitionRow, RunView
-    from dashboard.purge.plan.asked import Lift
     from dashboard.purge.plan.drafts import Read
+    from dashboard.purge.plan.guards import Lift
     from dashboard.purge.plan.plan import Plan, PlannedPartition
     from dashboard.purge.plan.targets import Target
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             "Give milliseconds from 1 to 2147483647, or leave it out for the settings'.",
             code="TIMEOUT_INVALID",
         )
-    target = read_offsets_json(files.read_text(args.offset_json_file), args.offset_json_file)
+    target = read_offsets_json(output.read_text(args.offset_json_file), args.offset_json_file)
     with ready_worker(settings) as worker:
         plan = _confirmed(args, settings, target)
         if not plan.free_partitions:
@@ -126,7 +126,7 @@ def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> 
 
 
 def _lifting(guarded: Plan, elsewhere: Guard | None, liftable: Collection[str]) -> list[Lift]:
-    from dashboard.purge.plan.asked import Lift
+    from dashboard.purge.plan.guards import Lift
 
     # A purge from another folder makes its history the one that counts, for policies too: that
     # takes a person's word of its own (lowwater apply), and no yes to records.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dashboard.cli import context
 from dashboard.core.errors import StoreError, UsageError
 from dashboard.core.visible import json_pair
-from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:  # pyarrow is slow to import

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge.preview import describe
 from dashboard.core.clock import utc_now
@@ -88,17 +88,17 @@ def run(args: argparse.Namespace) -> int:
     if args.waive or args.override:
         who = context.actor(settings)
         people.require(settings, who, "operator", "waive groups or lift guards")
-    files.check_writable(args.out)
+    output.check_writable(args.out)
     if args.offsets_out:
-        files.check_writable(args.offsets_out)
+        output.check_writable(args.offsets_out)
     target = _target(args)
     overrides = read_client_config(args.client_config) if args.client_config else {}
     if args.bootstrap_server:
         overrides["bootstrap.servers"] = args.bootstrap_server
     plan = _draft(args, settings, target, overrides)
-    files.write_text(args.out, plan.to_json_text())
+    output.write_text(args.out, plan.to_json_text())
     if args.offsets_out and plan.free_partitions:
-        files.write_text(args.offsets_out, plan.offsets_json())
+        output.write_text(args.offsets_out, plan.offsets_json())
     return _show(plan, args)
 
 
@@ -111,7 +111,7 @@ def _target(args: argparse.Namespace) -> Target:
                 "--from-file names topics and offsets itself",
                 "Leave --topic, --to and --groups out, or leave --from-file out.",
             )
-        return read_offsets_json(files.read_text(args.from_file), args.from_file)
+        return read_offsets_json(output.read_text(args.from_file), args.from_file)
     if not args.topic or not args.to:
         raise UsageError(
             "a plan needs --topic and --to, or --from-file", "See: lowwater plan --help"

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge import looked_at
 from dashboard.core.clock import format_time, utc_now
+from dashboard.core.errors import ClusterError, UsageError
 from dashboard.core.visible import in_lines, in_paragraphs, in_quotes
+from dashboard.core.words import plural
+from dashboard.domain.model import TopicPartition
+from dashboard.domain.records import FORMS, MOST_SAMPLED
 from dashboard.purge.plan import plan_words
 from dashboard.settings.settings import read_client_config
 
 if TYPE_CHECKING:
+    from dashboard.domain.records import Form, LookedAt, Record
     from dashboard.purge.forecast.forecast import Forecast
-    from dashboard.purge.plan.lifting import Override, Waiver
+    from dashboard.purge.plan.guards import Override, Waiver
     from dashboard.purge.plan.moves import MoveRow
     from dashboard.purge.plan.plan import Plan, PlannedPartition
     from dashboard.purge.plan.preview import GroupLoss, Preview, Totals
@@ -45,7 +49,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--live", action="store_true", help="ask the brokers who would hold the purge up"
     )
-    looked_at.add_flags(parser)
+    _record_flags(parser)
     parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
     parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
 
@@ -58,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     from dashboard.purge.plan.plan import Plan
     from dashboard.purge.plan.preview import preview
 
-    looked_at.check(args)
-    plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
+    _check_records(args)
+    plan = Plan.from_json_text(output.read_text(args.plan), args.plan)
     view = preview(plan, utc_now())
     body, text = view.to_json(), describe(view)
     if args.live:
@@ -76,10 +80,10 @@ def run(args: argparse.Namespace) -> int:
 def _with_records(args: argparse.Namespace, plan: Plan, body: dict[str, object], text: str) -> int:
     from dashboard.views.records import to_json
 
-    found = looked_at.read(args, plan, _overrides(args))
+    found = _read_records(args, plan, _overrides(args))
     body["looked_at"] = [to_json(row, args.values) for row in found]
-    error = looked_at.error_of(found)
-    text = in_paragraphs([looked_at.describe(found, plan, args.values), text])
+    error = _records_unread(found)
+    text = in_paragraphs([_describe_records(found, plan, args.values), text])
     output.emit({**body, **(error.to_json() if error else {})}, text, as_json=args.json)
     if error is None:
         return 0
@@ -266,3 +270,115 @@ def _rest(count: int) -> list[str]:
 
 def _place(move: MoveRow) -> tuple[str, str]:
     return move.group_id, move.topic
+
+
+def _record_flags(parser: argparse.ArgumentParser) -> None:
+    """--records, and what narrows it down."""
+    parser.add_argument(
+        "--records",
+        metavar="N",
+        help="read the first, the last and N sampled records below the targets (READ): offset, "
+        "time, key, size, headers; kept nowhere",
+    )
+    parser.add_argument(
+        "--of",
+        action="append",
+        metavar="TOPIC-P",
+        help="with --records: a partition such as orders-0, instead of the eight with most records",
+    )
+    parser.add_argument(
+        "--values", choices=FORMS, help="with --records: show values too, cut, in this form"
+    )
+
+
+def _check_records(args: argparse.Namespace) -> None:
+    """Raises UsageError before anything is read."""
+    if args.records is None:
+        if args.of or args.values:
+            raise UsageError("--of and --values go with --records", "Add --records 10.")
+        return
+    if not args.records.isascii() or not args.records.isdigit() or len(args.records) > 3:
+        raise _no_number(args.records)
+    if int(args.records) > MOST_SAMPLED:
+        raise _no_number(args.records)
+
+
+def _no_number(text: str) -> UsageError:
+    return UsageError(
+        f"--records '{text[:40]}' is no number from 0 to {MOST_SAMPLED}",
+        "Write how many records to sample between the first and the last one, such as 10.",
+    )
+
+
+def _read_records(
+    args: argparse.Namespace, plan: Plan, overrides: Mapping[str, str]
+) -> tuple[LookedAt, ...]:
+    """What `look` finds of the plan. Raises as it does, and UsageError."""
+    from dashboard.purge.evidence.look import LookRequest, look, planned
+
+    targets = planned(plan, [_partition(text) for text in args.of or ()])
+    settings = context.read_settings(args)
+    context.open_store(settings.data)
+    output.progress("reading records …")
+    ids = {topic: plan.topic_ids[topic] for topic in {key.topic for key in targets}}
+    asked = LookRequest(targets, ids, int(args.records), args.values is not None)
+    return look(
+        settings, settings.data, args.cluster or plan.cluster_id, asked,
+        context.actor(settings), client_overrides=overrides,
+    )  # fmt: skip
+
+
+def _partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    if not topic or not number.isascii() or not number.isdigit() or len(number) > 10:
+        raise UsageError(
+            f"--of '{text[:300]}' names no partition", "Write TOPIC-N, such as orders-0."
+        )
+    return TopicPartition(topic, int(number))
+
+
+def _records_unread(found: Sequence[LookedAt]) -> ClusterError | None:
+    """What the command ends with where no partition could be read at all."""
+    if not found or any(row.error is None or row.first is not None for row in found):
+        return None
+    first = found[0]
+    return ClusterError(
+        f"no record could be read: {first.topic}-{first.partition}: {first.why or first.error}",
+        "Each partition says why; the preview itself needs no broker.",
+        code="RECORDS_UNREAD",
+    )
+
+
+def _describe_records(found: Sequence[LookedAt], plan: Plan, form: Form | None) -> str:
+    """Text for `looked_at`: a table a partition."""
+    from dashboard.purge.evidence.look import worth
+
+    rest = len(worth(plan)) - len(found)
+    left = [f"{plural(rest, 'more partition')} not looked at: name them with --of"] if rest else []
+    shown = [_partition_text(row, form) for row in found]
+    return in_paragraphs([*shown, *left] or ["no record lies below the targets"])
+
+
+def _partition_text(found: LookedAt, form: Form | None) -> str:
+    from dashboard.views import records
+
+    cells = [
+        {"record": place, **_record_cells(record, form)} for place, record in records.places(found)
+    ]
+    heading = records.heading(found)
+    if not cells:
+        return in_lines([heading])
+    return in_lines([heading, output.table(cells, tuple(cells[0]))])
+
+
+def _record_cells(record: Record, form: Form | None) -> dict[str, object]:
+    from dashboard.views import records
+
+    return {
+        "offset": record.offset,
+        "time": records.time_line(record),
+        "size": output.size(record.size_bytes),
+        "key": records.line(record.key),
+        "headers": records.headers_line(record.headers),
+        "value": records.line(record.value, form or "text", records.MOST_CHARACTERS),
+    }

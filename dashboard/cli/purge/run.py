@@ -17,8 +17,8 @@ from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import JournalError, LowwaterError, UsageError
 from dashboard.core.visible import in_lines
 from dashboard.core.words import plural
-from dashboard.purge.forecast import wait_outcomes
-from dashboard.purge.receipt.after_text import (
+from dashboard.purge.forecast import waits as wait_outcomes
+from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,
     reverted_said,

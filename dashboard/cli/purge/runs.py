@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import JournalError, UsageError
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises JournalError, and UsageError for a file that cannot be written.
     """
-    from dashboard.purge.receipt import calibration
+    from dashboard.purge.receipt import gap
 
     if args.accept_restored is not None:
         return accept_restored(args)
@@ -82,10 +82,10 @@ def run(args: argparse.Namespace) -> int:
         verification = journal.verify(as_archive=args.as_archive) if args.verify else None
         lost, begins = journal.file.rolled_back(), journal.begins()
         if args.export:
-            files.write_text(args.export, _exported(journal, args, rows))
+            output.write_text(args.export, _exported(journal, args, rows))
     value: dict[str, Any] = {
         "runs": [_row(view) for view in views],
-        "calibration": calibration.to_json(rows),
+        "calibration": gap.to_json(rows),
         "begins": begins and begins.to_json(),
     }
     text = _text(views, begins)
@@ -119,7 +119,7 @@ def _check_export(path: str) -> None:
             f"{path} ends neither with .json nor with .csv",
             "Name the export FILE.json for everything, or FILE.csv for one line per partition.",
         )
-    files.check_writable(path)
+    output.check_writable(path)
 
 
 def _exported(journal: Journal, args: argparse.Namespace, rows: list[RunRow]) -> str:

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, parse_duration
 from dashboard.core.errors import RefusedError, UsageError
@@ -67,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
     if args.waive or args.accept_undeclared:
         who = context.actor(settings)
         people.require(settings, who, "operator", "waive groups or lift guards")
-    files.check_writable(args.out)
+    output.check_writable(args.out)
     answer = _triage(args, settings, _question(args, settings))
     if answer.plan is not None:
-        files.write_text(args.out, answer.plan.to_json_text())
+        output.write_text(args.out, answer.plan.to_json_text())
     return _show(answer, args)
 
 

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -251,3 +252,19 @@ def alive_brokers(address: str) -> set[int]:
         return set(client.list_topics(timeout=1).brokers)
     except KafkaException:
         return set()
+
+
+LOG = logging.getLogger("lowwater.demo")
+# Where nobody set up logging, Python would print every message to stderr after all.
+LOG.addHandler(logging.NullHandler())
+
+
+def client(bootstrap: str, **properties: str) -> dict[str, Any]:
+    """librdkafka's properties; its messages go to our logger, not to stderr without end."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": "lowwater-demo",
+        "logger": LOG,
+        "reconnect.backoff.max.ms": "5000",
+        **properties,
+    }

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dashboard.broker_metrics.exposition import RULES
 from dashboard.core.errors import DemoError
-from dashboard.core.java import find_command
+from dashboard.core.processes import find_command
 from dashboard.demo import processes
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")

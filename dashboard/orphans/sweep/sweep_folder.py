@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from dashboard.domain import orphan_acts as words
 from dashboard.inventory.contents import (
     BLOCK_BYTES,
     LONGEST_LINE,
@@ -30,7 +31,6 @@ from dashboard.inventory.names import (
 )
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.verdicts import Verdict
-from dashboard.safety import orphan_words as words
 from dashboard.safety.last_copy import Records, later
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -11,7 +11,8 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.orphans.sweep.sweep_check import (
+from dashboard.domain import orphan_acts as words
+from dashboard.orphans.sweep.sweep import (
     refuse_by_verdict,
     refuse_wrong_clock,
     unchanged_since,
@@ -21,7 +22,6 @@ from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_di
 from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, over_share
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
-from dashboard.safety import orphan_words as words
 from dashboard.safety.last_copy import Records
 
 _NO_LIMIT = 2**62

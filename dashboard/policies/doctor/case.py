@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.doctor.diagnosis import Evidence, Rules
-from dashboard.policies.doctor.history import History
-from dashboard.policies.doctor.owners import Owner
+from dashboard.policies.doctor.history import History, Owner
 from dashboard.policies.doctor.pace import Pace, Signs, unlimited
 from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.purge.journal.journal_gate import Sent

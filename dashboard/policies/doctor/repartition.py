@@ -19,10 +19,9 @@ from dashboard.history.findings_age import unusable
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import words
 from dashboard.policies.doctor.case import Case, longest_lag, read_memory
-from dashboard.policies.doctor.diagnosis import Diagnosis, Evidence, Rules, Setting
+from dashboard.policies.doctor.diagnosis import Diagnosis, Evidence, Rules, Setting, rhythms
 from dashboard.policies.doctor.history import History, read_history
 from dashboard.policies.doctor.pace import Pace, paces, read_signs
-from dashboard.policies.doctor.rhythm import rhythms
 from dashboard.policies.doctor.words import INTERVAL, INTERVAL_DEFAULT_MS, bytes_said
 from dashboard.policies.service.switching import is_for, standing
 from dashboard.policies.simulate.past_rows import ABSENT

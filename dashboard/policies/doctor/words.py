@@ -10,7 +10,7 @@ from dashboard.core.visible import Lines, in_lines
 from dashboard.core.words import binary, duration, first_letter_up, number, plural
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor.case import Lag
-from dashboard.policies.doctor.rhythm import Rhythm
+from dashboard.policies.doctor.diagnosis import Rhythm
 
 INTERVAL = "repartition.purge.interval.ms"
 _MS = timedelta(milliseconds=1)

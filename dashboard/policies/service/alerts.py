@@ -18,7 +18,7 @@ from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import SettingsError, StoreError
 from dashboard.core.words import binary
 from dashboard.history.findings_age import unusable
-from dashboard.policies.triggers import Newest, read
+from dashboard.policies.matching import Newest, read
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_alerts import AlertRow, Event
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow

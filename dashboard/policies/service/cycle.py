@@ -16,10 +16,10 @@ from dashboard.policies.service.outcome import Outcome, guarded
 from dashboard.purge.evidence.estimates import most_freed
 from dashboard.purge.evidence.revived import came_back
 from dashboard.purge.journal.journal_policies import Use
-from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import PlanRequest, Read, read_live
 from dashboard.purge.plan.facts import config_values
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.policy import Policy, is_open, next_open

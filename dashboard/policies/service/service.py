@@ -18,13 +18,13 @@ from functools import partial
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError, SettingsError, unexpected
 from dashboard.core.processes import Stop
+from dashboard.policies.matching import Triggered, newest, triggered
 from dashboard.policies.service import cycle
 from dashboard.policies.service.following import Following
 from dashboard.policies.service.leading import RENEW_EVERY, Lead, Link, OpenCluster
 from dashboard.policies.service.outcome import Emit, Outcome, Statuses, of_error
 from dashboard.policies.service.purging import Applications, Job, Site, at_once
 from dashboard.policies.service.switching import is_for, on_and_undefined, standing
-from dashboard.policies.triggers import Triggered, newest, triggered
 from dashboard.purge.jobs.queue import STALE_AFTER
 from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.journal_policies import Hold, Lease, PolicyState

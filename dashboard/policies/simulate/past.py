@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints, positions
 from dashboard.estimate.curve_tables import integers
-from dashboard.policies.simulate.past_memory import Memory
-from dashboard.policies.simulate.past_rows import ABSENT, GONE, Rows
+from dashboard.policies.simulate.past_rows import ABSENT, GONE, Memory, Rows
 from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.safety.standing import tells
 from dashboard.store.snapshot_files import Manifest

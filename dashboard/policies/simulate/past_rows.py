@@ -1,22 +1,37 @@
-"""Which partitions a policy would have met in kept snapshots: one row each, in rising order.
+"""Which partitions a policy would have met in kept snapshots: one row each, in rising order; what
+plans of the past remembered of groups that no snapshot of the time showed any more, and what is
+guarded today.
 
 A topic that was recreated under its name is another topic: its offsets mean other records.
+
+Memory is as plans know it (`purge.evidence.memory`): the newest analysis' last known offsets, and
+the snapshots that no analysis has seen. Each counts from the moment when it was seen, and not
+before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.core.clock import microseconds
 from dashboard.core.errors import StoreError
-from dashboard.domain.columns import Ints, keys, positions
+from dashboard.domain.columns import Flags, Ints, keys, positions
 from dashboard.estimate.curve_tables import integers
+from dashboard.history.findings_age import late, newest_analysis
+from dashboard.policies import matching
+from dashboard.purge.evidence import standards
+from dashboard.purge.evidence.memory import streams as known_streams
 from dashboard.safety import epochs
+from dashboard.safety.unseen_readers import reading_of, suspicion
+from dashboard.settings.policies.policy import Policy
 from dashboard.store.snapshots import ClusterStore
 
 ABSENT = -1  # an offset that no snapshot tells
@@ -151,3 +166,166 @@ class _Numbering:
         for at, topic in self.chosen(topics).items():
             found[at] = self.names.setdefault(topic, len(self.names))
         return found
+
+
+_HELD = ["topic", "topic_id", "partition", "group_id", "committed_offset", "leader_epoch",
+         "last_seen_at"]  # fmt: skip
+_EVER = np.iinfo(np.int64).min
+
+
+class Memory:
+    """Offsets in the order in which they were last seen; `until` hands them out once each."""
+
+    def __init__(self, offsets: pa.Table, seen: Ints) -> None:
+        """`offsets` as `Commits.remember` takes them; `seen`: microseconds, rising."""
+        self._offsets, self._seen, self._next = offsets, seen, 0
+
+    def until(self, at: datetime) -> pa.Table:
+        """What was last seen before `at`, and has not been handed out."""
+        end = int(np.searchsorted(self._seen, microseconds(at)))
+        found = self._offsets.slice(self._next, max(end - self._next, 0))
+        self._next = max(self._next, end)
+        return found
+
+
+def unanalyzed(store: ClusterStore, snapshots: Sequence[str], read: Sequence[str]) -> list[str]:
+    """Those of these snapshots that plans read for groups, because no analysis has, up to the
+    newest of `read`, without those.
+
+    Raises StoreError.
+    """
+    analysis = newest_analysis(store)
+    manifest = None if analysis is None else store.manifest("findings", analysis)
+    details = {} if manifest is None else manifest.details
+    since, until = str(details.get("snapshot_id", "")), max(read, default="")
+    unread = {*late(snapshots, manifest)}
+    wanted = [name for name in snapshots if since <= name or name in unread]
+    return [name for name in wanted if name < until and name not in read]
+
+
+def memory(store: ClusterStore, rows: Rows, now: datetime) -> Memory:
+    """What the newest analysis remembers of the topics of `rows`. Raises StoreError."""
+    analysis = newest_analysis(store)
+    there = {} if analysis is None else store.manifest("findings", analysis).tables
+    own = pc.field("topic").isin(pa.array([name for name, _ in rows.names], pa.string()))
+    parts = [
+        _numbered(store.read("findings", analysis, table, _HELD, only=own), rows)
+        for table in ("former_readers", "holds")
+        if analysis is not None and table in there  # earlier versions know no former readers
+    ]
+    if not parts:
+        return Memory(pa.table({}), np.zeros(0, dtype=np.int64))
+    found = pa.concat_tables(parts)
+    seen = integers(found["last_seen_at"].cast(pa.int64()), _EVER)
+    # At a time that is still to come some clock was wrong: it may have been seen at any time.
+    seen = np.where(seen > microseconds(now), _EVER, seen)
+    order = np.argsort(seen, kind="stable")
+    return Memory(found.take(pa.array(order)), seen[order])
+
+
+def _numbered(held: pa.Table, rows: Rows) -> pa.Table:
+    """The offsets on topics of `rows`, with name_no and topic_no in its `names`.
+
+    topic_no is null where the offset is of an earlier topic of the name, or was seen without its id
+    (brokers before 2.8), as in `safety.standing.same_topic`.
+    """
+    names = pa.array([name for name, _ in rows.names], pa.string())
+    name_no = pc.index_in(held["topic"], value_set=names)
+    held = held.filter(name_no.is_valid())
+    name_no = name_no.drop_null()
+    topic_no = pc.index_in(_both(held), value_set=pa.array([_key(*n) for n in rows.names]))
+    return held.append_column("topic_no", topic_no).append_column("name_no", name_no)
+
+
+def _both(held: pa.Table) -> pa.ChunkedArray:
+    """Topic and id as one text, as `_key` makes it."""
+    return pc.binary_join_element_wise(held["topic"], pc.fill_null(held["topic_id"], ""), "\0")
+
+
+def _key(topic: str, topic_id: str | None) -> str:
+    return f"{topic}\0{topic_id or ''}"
+
+
+# Which partitions are guarded today by what a policy never lifts.
+
+# What groups had committed, and whether all were known, is judged at each moment of the past.
+_OF_ITS_TIME = (
+    "groups-incomplete",
+    "unread-by-group",
+    "no-committed-offset",
+    "beyond-last-stable-offset",
+    "target-unresolved",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Rows that are guarded, of how many partitions, and on how many each guard stands."""
+
+    rows: Flags
+    partitions: int
+    names: Mapping[str, int]
+
+
+def guarded_now(
+    store: ClusterStore,
+    policy: Policy,
+    rows: Rows,
+    owners: Mapping[str, str | None],
+    now: datetime,
+) -> Guarded:
+    """What the newest analysis says, and whom plans suspect to read unseen.
+
+    `owners` are of the topics, where their commits alone count.
+
+    Without an analysis its guards are missing: whoever asks is told by other means.
+    """
+    names = sorted({name for name, _ in rows.names})
+    # Also of a topic that was recreated since: guards that are asked for here are of its name.
+    of_name = np.array([names.index(name) for name, _ in rows.names], dtype=np.int64)
+    own = keys(of_name[rows.topic], rows.partition)
+    pairs = _analysed(store, policy, names, owners) | _unseen(store, names, own, now)
+    found = np.isin(own, np.array(sorted({key for key, _ in pairs}), dtype=np.int64))
+    each = sorted(Counter(guard for _, guard in pairs).items())
+    return Guarded(found, len({key for key, _ in pairs}), dict(each))
+
+
+def _analysed(
+    store: ClusterStore, policy: Policy, names: list[str], owners: Mapping[str, str | None]
+) -> set[tuple[int, str]]:
+    """The guards of the newest analysis on partitions of these topics, numbered as the names."""
+    analysis = store.latest("findings")
+    if analysis is None:
+        return set()
+    wanted = pa.array(names, pa.string())
+    columns, own = ["topic", "partition", "guards"], pc.field("topic").isin(wanted)
+    table = store.read("findings", analysis, "reclaimable", columns, only=own)
+    of, name = _flat(table)
+    number = integers(pc.index_in(table["topic"], value_set=wanted), 0)
+    streams = known_streams(store)
+    lifted = [matching.lifted(policy, topic, owners.get(topic), streams) for topic in names]
+    stands = [
+        guard not in _OF_ITS_TIME and guard not in lifted[topic]
+        for guard, topic in zip(name, number[of].tolist(), strict=True)
+    ]
+    kept = np.flatnonzero(np.array(stands, dtype=bool))
+    on = keys(number, integers(table["partition"], 0))[of[kept]]
+    return set(zip(on.tolist(), (name[k] for k in kept.tolist()), strict=True))
+
+
+def _unseen(
+    store: ClusterStore, names: list[str], own: Ints, now: datetime
+) -> set[tuple[int, str]]:
+    """The guard of unseen readers on every partition of the topics that they may read."""
+    found = standards.readings(store, names, now)
+    of = {n: guard for n, name in enumerate(names) if (guard := suspicion(reading_of(found, name)))}
+    return {(key, of[key >> 32].name) for key in own.tolist() if key >> 32 in of}
+
+
+def _flat(table: pa.Table) -> tuple[Ints, list[str]]:
+    """Per guard the line it stands on, and its name."""
+    guards = table["guards"].combine_chunks()
+    if isinstance(guards, pa.ChunkedArray):
+        guards = pa.concat_arrays(guards.chunks) if guards.num_chunks else pa.array([], guards.type)
+    of = pc.list_parent_indices(guards).to_numpy(zero_copy_only=False).astype(np.int64)
+    return of, pc.struct_field(pc.list_flatten(guards), "name").to_pylist()

@@ -20,8 +20,15 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.matching import owner_of
 from dashboard.policies.simulate.past import Floats, Moment, chosen, earlier, moments
-from dashboard.policies.simulate.past_memory import Guarded, guarded_now, memory, unanalyzed
-from dashboard.policies.simulate.past_rows import ABSENT, Rows, rows
+from dashboard.policies.simulate.past_rows import (
+    ABSENT,
+    Guarded,
+    Rows,
+    guarded_now,
+    memory,
+    rows,
+    unanalyzed,
+)
 from dashboard.policies.simulate.past_targets import (
     Ends,
     PastBytes,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.domain.model import TopicPartition
+from dashboard.domain.model import DEFAULT_SEGMENT_BYTES, TopicPartition
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.plan import Estimate, PlannedPartition
 from dashboard.purge.plan.resolve import Keeping, LogEnd, ResolvedTarget
@@ -195,7 +195,7 @@ def is_cleaned(facts: PlanFacts, topic: str) -> bool:
 def segment_bytes(facts: PlanFacts, topic: str) -> int:
     """The topic's `segment.bytes`, the broker's default where it is not known."""
     value = facts.configs.get(topic, {}).get("segment.bytes")
-    return max(1, int(value)) if value else 1 << 30
+    return max(1, int(value)) if value else DEFAULT_SEGMENT_BYTES
 
 
 def segment_ms(facts: PlanFacts, topic: str) -> int | None:

@@ -13,8 +13,7 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.model import ANY_TOPIC, Guard, TopicPartition
 from dashboard.history import met_readers
 from dashboard.history.deleted import deleted
-from dashboard.history.folded import late
-from dashboard.history.holes import holes, newest_analysis, reasons, told_since
+from dashboard.history.findings_age import holes, late, newest_analysis, reasons, told_since
 from dashboard.history.known_since import began_at, carried_since, goes_on_from, known_since
 from dashboard.history.met_readers import Met
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics

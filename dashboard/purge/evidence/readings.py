@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, STARTED, labels
+from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
 from dashboard.safety.explained import measures
 from dashboard.safety.progress import MOST_BETWEEN, Sample, Told
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
@@ -180,14 +181,11 @@ def _joined(store: ClusterStore, snapshot: Manifest) -> frozenset[str]:
 
 
 def _leaders(rows: pa.Table, segments: Mapping[str, int]) -> pa.Table:
-    each = [segments.get(topic, _SEGMENT_BYTES) for topic in rows["topic"].to_pylist()]
+    each = [segments.get(topic, DEFAULT_SEGMENT_BYTES) for topic in rows["topic"].to_pylist()]
     named = {"start": "log_start_offset", "end": "log_end_offset"}
     same = (*_PARTITION, "broker_id", "size_bytes")
     columns = {n: rows[n] for n in same} | {n: rows[of] for n, of in named.items()}
     return pa.table({**columns, "segment_bytes": pa.array(each, pa.int64())})
-
-
-_SEGMENT_BYTES = 1 << 30  # Kafka's default of `segment.bytes`
 
 
 def _segments(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> dict[str, int]:

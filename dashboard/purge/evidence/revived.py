@@ -11,9 +11,8 @@ from datetime import datetime
 
 from dashboard.core.clock import microseconds
 from dashboard.domain.model import Group
-from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.facts import PlanFacts
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waive, Waiver
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 
 

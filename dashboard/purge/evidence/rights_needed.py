@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from dashboard.core.canonical import Text
 from dashboard.core.errors import LowwaterError
-from dashboard.core.sealed import Text
 from dashboard.domain import rights
 from dashboard.domain.model import Authorized
 

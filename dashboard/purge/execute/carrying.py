@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dashboard.core.errors import JournalError, RefusedError, SettingsError
 from dashboard.purge.evidence.standards import Standards
-from dashboard.purge.execute import unsent
+from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.jobs.queue_refusals import late, switched_off
 from dashboard.purge.journal.journal import Journal
@@ -43,7 +43,7 @@ def held(
         try:
             first = stack.enter_context(run_lock(state_dir, run_id))
         except JournalError as error:
-            unsent.leave(journal, run_id, error, now())
+            stop_rules.leave(journal, run_id, error, now())
             raise
         if first:
             stack.enter_context(_heartbeat(journal, run_id, now))
@@ -94,7 +94,7 @@ def carry_out(
                 steady=steady,
             ).execute()
         except RefusedError as error:
-            unsent.close(journal, run, "refused", error, now())
+            stop_rules.close(journal, run, "refused", error, now())
     return journal.head(run_id)
 
 

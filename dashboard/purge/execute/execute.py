@@ -23,7 +23,6 @@ from dashboard.core.errors import (
 )
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
-from dashboard.purge.execute.holding import PAUSED, READ_ONLY, Holding
 from dashboard.purge.execute.move_waived import Mover
 from dashboard.purge.execute.readback import Seen, read_back
 from dashboard.purge.execute.recheck import Rechecked, recheck
@@ -39,14 +38,14 @@ from dashboard.purge.execute.states import (
     unproved_canary,
     without_canary,
 )
-from dashboard.purge.execute.stop_rules import StopRules, stop_error
+from dashboard.purge.execute.stop_rules import PAUSED, READ_ONLY, Holding, StopRules, stop_error
 from dashboard.purge.forecast.waits import expected, long_polls
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import Plan
-from dashboard.purge.receipt import receipt_sizes
+from dashboard.purge.receipt import receipt_bytes
 from dashboard.purge.receipt.model import Sample
 
 _PAUSE = timedelta(milliseconds=300)
@@ -55,7 +54,7 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What was read just before sending: the sample of `receipt_sizes.measure`, and in the run's
+    """What was read just before sending: the sample of `receipt_bytes.measure`, and in the run's
     first round followers' long polls.
     """
 
@@ -258,7 +257,7 @@ class Execution:
             if kept is None:
                 self._foresee(checked.allowed, before)
             going = [by_key[k] for k in sorted(checked.allowed)]
-            sizes = receipt_sizes.renewed(kept, before.sample, going)
+            sizes = receipt_bytes.renewed(kept, before.sample, going)
             self.journal.write_baseline(self.run.run_id, sizes, self.now())
             first = not any(row.was_tried for row in self._rows())
             canary = first and self.run.options.canary
@@ -267,7 +266,7 @@ class Execution:
                 self.live, self.journal, self.run, self._watch, self._may_send, self.rules.saw,
                 self._waits, checked.known_since,
             )  # fmt: skip
-            silent = receipt_sizes.unread(before.sample, checked.allowed)
+            silent = receipt_bytes.unread(before.sample, checked.allowed)
             sent = sender.send(by_key, checked.allowed, look, only_one=canary, silent=silent)
             self._close_what_was_sent()
         return bool(checked.refused) or arrived or sent
@@ -280,7 +279,7 @@ class Execution:
         """
         keys = [row.key for row in pending]
         with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
-            sizes = pool.submit(receipt_sizes.measure, self.live, keys, at)
+            sizes = pool.submit(receipt_bytes.measure, self.live, keys, at)
             polls = pool.submit(long_polls, self.live) if with_polls else None
             found = self._recheck(pending)
             return found, _Before(sizes.result(), polls.result() if polls else {})

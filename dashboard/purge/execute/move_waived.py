@@ -13,8 +13,8 @@ from itertools import groupby
 
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
-from dashboard.purge.execute.holding import PAUSED
 from dashboard.purge.execute.readback import Seen, read_back
+from dashboard.purge.execute.stop_rules import PAUSED
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.plan.cluster_seam import Cluster

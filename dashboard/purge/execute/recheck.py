@@ -16,7 +16,6 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.purge.evidence.retained import by_bytes
 from dashboard.purge.evidence.revived import revived, still_waived
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, offsets_reused
@@ -40,10 +39,10 @@ from dashboard.purge.plan.facts import (
     with_epoch_ends,
     with_later_ends,
 )
-from dashboard.purge.plan.guards import Finding, findings
-from dashboard.purge.plan.lifting import still_blocking
+from dashboard.purge.plan.guards import Finding, findings, still_blocking
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.resolve import ResolvedTarget, Window, kept_longer, replay_windows
+from dashboard.purge.plan.targets import by_bytes
 from dashboard.safety.guard_texts import guard
 from dashboard.store import clocks
 

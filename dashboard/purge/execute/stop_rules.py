@@ -1,7 +1,9 @@
-"""When a run stops by itself: too many answered partitions failed, or a replica left the ISR.
+"""When a run sends nothing more: by wishes, the switches, and the policy that no longer stands; or
+by itself, as too many answered partitions failed, or a replica left the ISR.
 
 Asked before each request. What was sent is read to its end as always; what a rule holds back
-becomes `not_done`.
+becomes `not_done`. A run with which nobody goes on is closed, and what was never sent says why; or
+it waits for another worker.
 """
 
 from __future__ import annotations
@@ -13,10 +15,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from dashboard.core.errors import ClusterError
+from dashboard.core.errors import ClusterError, LowwaterError, RefusedError
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.journal.journal_rows import Options, PartitionRow
+from dashboard.purge.execute.states import followed, not_sent, run_state, unanswered
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Options, PartitionRow, RunRow
+from dashboard.purge.journal.journal_wishes import silent
 from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.plan.moves import refused
 
 ERROR_RATE = "STOPPED_ERROR_RATE"
 ISR_SHRANK = "STOPPED_ISR_SHRANK"
@@ -193,3 +199,103 @@ def _left(broker_id: int, partitions: list[str]) -> str:
     more = len(partitions) - _MOST_NAMED
     named = ", ".join(partitions[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"broker {broker_id} left the in-sync replicas of {named}"
+
+
+PAUSED, CANCELLED, READ_ONLY = "PAUSED", "CANCELLED", "READ_ONLY"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """An operator's wish, the read-only switch, a policy's run's policy.
+
+    `may_begin` raises RefusedError, see `asked`; `withdrawn` says why the policy no longer stands.
+    """
+
+    journal: Journal
+    run_id: str
+    now: Callable[[], datetime]
+    read_only: Callable[[], str | None]
+    may_begin: Callable[[bool], None]
+    withdrawn: Callable[[], RefusedError | None]
+
+    def asked(self) -> str | None:
+        """CANCELLED or READ_ONLY: nothing more is sent; PAUSED: not now; None: go on.
+
+        Raises RefusedError when the policy was withdrawn, paused or not: nothing more is sent
+        either. `may_begin` is asked each time: a run may wait long, in a pause or for its cluster.
+        """
+        run = self._run()
+        if run.wish == "cancel" or self.read_only():
+            return CANCELLED if run.wish == "cancel" else READ_ONLY
+        if (gone := self.withdrawn()) is not None:
+            raise gone
+        if run.wish == "pause":
+            if run.state != "paused":
+                self.journal.set_run(self.run_id, "paused", self.now())
+            return PAUSED
+        self.may_begin(True)
+        if run.state == "paused":
+            self.journal.set_run(self.run_id, "running", self.now())
+        return None
+
+    def may_send(self) -> bool:
+        """Whether nobody wishes otherwise: asked before each request, from any thread."""
+        if silent(self.journal.head(self.run_id), self.now()):
+            return False
+        if self.journal.wish(self.run_id) is not None or self.read_only():
+            return False
+        try:
+            self.may_begin(False)
+        except RefusedError:
+            return False  # the next round says why
+        return self.withdrawn() is None
+
+    def _run(self) -> RunRow:
+        self.journal.carried(self.run_id, self.now())  # somebody may have claimed it meanwhile
+        run = self.journal.head(self.run_id)
+        if run.wish is None and silent(run, self.now()):
+            # The machine stood still, and this thread goes on before the one that beats.
+            self.journal.beat(self.run_id, self.now())
+            return self.journal.head(self.run_id)
+        return run
+
+
+def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: datetime) -> None:
+    """Close the run for this error, with one entry of `kind`; what was sent stays unknown.
+
+    Also what waited to be sent again: nobody has read since whether the first request took effect.
+    """
+    rows = [r for r in journal.partitions(run.run_id) if r.state in ("pending", "sent")]
+    changed = [
+        unanswered(r, error.code) if r.was_sent else not_sent(r, error.code, error.message)
+        for r in rows
+    ]
+    journal.record(run.run_id, kind, changed, now, code=error.code)
+    moves = [m for m in journal.moves(run.run_id) if m.state == "pending"]
+    if moves:
+        unmoved = [refused(m, error.code, error.message) for m in moves]
+        journal.record_moves(run.run_id, "moves-refused", unmoved, now)
+    after = journal.partitions(run.run_id)
+    watched = any(map(followed, after))
+    journal.set_run(
+        run.run_id,
+        run_state(after, run.mode, cancelled=run.wish == "cancel"),
+        now,
+        error=error.to_json()["error"],
+        watched_until=now + timedelta(milliseconds=run.options.watch_for_ms if watched else 0),
+    )
+
+
+def leave(journal: Journal, run_id: str, error: LowwaterError, now: datetime) -> None:
+    """Leave the run open for another worker, with why this one could not start; one entry each why.
+
+    What says why a run waits for a person stays. One that a person resumed is `paused` until a
+    worker goes on with it, and waits for that alone. One that is closed is left as it is.
+    """
+    run = journal.head(run_id)
+    if not run.open or run.wish == "pause":
+        return
+    if run.error is None or run.error["code"] != error.code:
+        message = f"no worker could start, so it waits for another one: {error.message}"
+        why = {"code": error.code, "message": message, "next": error.next_step}
+        journal.set_run(run_id, run.state, now, error=why)

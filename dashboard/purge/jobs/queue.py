@@ -14,7 +14,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError, UsageError
 from dashboard.people import people
 from dashboard.people.people import Who
-from dashboard.purge.execute import unsent
+from dashboard.purge.execute import stop_rules
 from dashboard.purge.jobs import approving
 from dashboard.purge.jobs import queue_refusals as refuse
 from dashboard.purge.jobs.worker_process import ReadyWorker, spawn
@@ -154,7 +154,7 @@ def respawn_stale(
             spawn(settings, run.run_id, again=True)
         except JournalError as error:
             failed = error
-            unsent.leave(journal, run.run_id, error, moment)
+            stop_rules.leave(journal, run.run_id, error, moment)
     if failed is not None:
         raise failed
     return [run.run_id for run in found]

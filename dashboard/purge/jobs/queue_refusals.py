@@ -10,7 +10,7 @@ from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Guard
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.safety.guard_texts import guard
 from dashboard.settings.policies.section import POLICY_LIFTABLE, Policy

@@ -19,7 +19,7 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, LowwaterError, unexpected
 from dashboard.purge.evidence.standards import standards
-from dashboard.purge.execute import unsent
+from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.carrying import carry_out, held, say
 from dashboard.purge.execute.execute import expires_at
 from dashboard.purge.jobs.worker_process import told_run
@@ -73,9 +73,9 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
         why = error if isinstance(error, LowwaterError) else unexpected(error)
         may_wait = again and run.wish != "cancel" and utc_now() < expires_at(run)
         if run.open and may_wait:
-            unsent.leave(journal, run_id, why, utc_now())
+            stop_rules.leave(journal, run_id, why, utc_now())
         elif run.open:
-            unsent.close(journal, run, "unreached", why, utc_now())
+            stop_rules.close(journal, run, "unreached", why, utc_now())
         raise
     with live:
         closed = carry_out(

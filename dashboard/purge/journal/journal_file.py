@@ -17,7 +17,7 @@ from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
-from dashboard.purge.journal import journal_refusals as refusals
+from dashboard.purge.journal import journal_head as refusals
 from dashboard.purge.journal.journal_chain import ARCHIVE, FIRST_HASH, AsTold, hash_of
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
 from dashboard.purge.journal.journal_pack import pack, readable, unpack

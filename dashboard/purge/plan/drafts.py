@@ -10,15 +10,13 @@ from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.evidence import memory, memory_age, sampled
-from dashboard.purge.evidence.doubts import rested
+from dashboard.purge.evidence import memory, sampled, standards
 from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.rights_needed import MissingRight, missing
-from dashboard.purge.evidence.standards import readings
-from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.evidence.standards import readings, rested
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PlanFacts, read_facts
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Lift, Override, Waive, Waiver
 from dashboard.purge.plan.moves import refuse_alive
 from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.resolve import History, ResolvedTarget, resolve
@@ -179,7 +177,7 @@ def read_live(
         wrong_clock=wrong.why if wrong else None,
     )
     facts = memory.with_holes(store, facts, rested(settings, store))
-    facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
+    facts = standards.with_age(store, facts, settings.purge.most_history_age)
     facts = memory.with_new_topics(store, facts, now, settings.purge)
     asked = in_force(request.waive, facts)
     waivers = [

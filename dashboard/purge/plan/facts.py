@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from dashboard.core.canonical import LATER
+from dashboard.core.canonical import LATER, Count, Offset, Text
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.core.sealed import Count, Offset, Text
 from dashboard.domain.model import (
     ConfigEntry,
     Group,

@@ -1,14 +1,22 @@
-"""Which guards stand on the partitions of a plan: live facts, judged by `dashboard.safety`."""
+"""Which guards stand on the partitions of a plan: live facts, judged by `dashboard.safety`; and
+what an operator lifts of them by name and reason: waived groups and overridden guards.
+
+Group and reason travel apart from the page or the command line to the plan: Kafka takes any text
+for a group's id, so no character can part the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
+from dashboard.core.canonical import LATER, Moment, Text
+from dashboard.core.errors import UsageError
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.plan.facts import PartitionFacts, PlanFacts
 from dashboard.purge.plan.resolve import ResolvedTarget
-from dashboard.safety.guard_texts import guard, untold
+from dashboard.safety.guard_texts import NEVER_LIFTABLE, guard, names, untold
 from dashboard.safety.unseen_readers import TopicReading, reading_of, suspicion
 from dashboard.settings.settings import TopicDeclaration
 
@@ -99,3 +107,170 @@ def of_history(
         Finding(guard("stale-history", why=unremembered)) if unremembered is not None else None,
     )
     return [each for each in found if each is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """A group whose offsets no longer count, because `by` said why at `at`.
+
+    `move`: once the records below a target are gone, its offset there follows to the target.
+    `alive`: it had members when the plan was made, or nobody could tell; the plan says so. `gone`:
+    no coordinator listed it then, and one that is listed before a request is refused (`revived`).
+    `since`: where none did, by whomever it was waived, it is as it was when a snapshot of that
+    moment was the newest (`clocks.newest_seen`); one that a later one met counts as ever.
+    """
+
+    group_id: Text
+    reason: Text
+    by: str
+    at: Moment
+    move: bool = field(default=False, metadata=LATER)
+    alive: bool = field(default=False, metadata=LATER)
+    gone: bool = field(default=False, metadata=LATER)
+    since: Moment | None = field(default=None, metadata=LATER)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A guard lifted with a reason; `group_id` None lifts the guard that speaks of no group.
+
+    In a request None means every group; in a plan each group that was lifted is named.
+    """
+
+    name: Text
+    group_id: Text | None
+    reason: Text
+    by: str
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A guard that an override lifted on one partition, the group and the fact it spoke of.
+
+    A group may have no offset for many reasons: who accepts one has not accepted the next.
+    """
+
+    name: Text
+    group_id: Text | None
+    fact: Text | None = field(default=None, metadata=LATER)
+
+
+def lift(
+    findings: Iterable[Finding], overrides: Iterable[Override], *, has_target: bool
+) -> tuple[tuple[Guard, ...], list[tuple[Override, Lifted]]]:
+    """The guards that still block, and each override with what it lifted, naming the group.
+
+    Without a target offset nothing can be lifted: there is nothing to send. An override that
+    names no group lifts its guard of every group.
+    """
+    blocking: list[Guard] = []
+    lifted: list[tuple[Override, Lifted]] = []
+    for finding in findings:
+        found = _matching(finding, overrides) if has_target else None
+        if found is None:
+            blocking.append(finding.guard)
+        else:
+            lifted.append((replace(found, group_id=finding.group_id), _as_lifted(finding)))
+    return tuple(blocking), lifted
+
+
+def still_blocking(
+    findings: Iterable[Finding], overrides: Iterable[Override], lifted: Collection[Lifted]
+) -> list[Finding]:
+    """What blocks before sending: all that these overrides of a plan did not lift as `lifted`."""
+    named = {(o.name, o.group_id) for o in overrides}
+    return [
+        found
+        for found in findings
+        if found.guard.name in NEVER_LIFTABLE
+        or _as_lifted(found) not in lifted
+        or (found.guard.name, found.group_id) not in named
+    ]
+
+
+def _as_lifted(finding: Finding) -> Lifted:
+    return Lifted(finding.guard.name, finding.group_id, finding.fact)
+
+
+def _matching(finding: Finding, overrides: Iterable[Override]) -> Override | None:
+    if finding.guard.name in NEVER_LIFTABLE:
+        return None
+    return next(
+        (
+            o
+            for o in overrides
+            if o.name == finding.guard.name and o.group_id in (None, finding.group_id)
+        ),
+        None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Waive:
+    """A group to waive, and why. Raises UsageError WAIVER_INVALID when one of them is blank.
+
+    `gone`: only while no coordinator lists it, and no snapshot met it after the one that was seen
+    at `since` (`clocks.newest_seen`); `by` says so, where it is not who asks for the plan.
+    """
+
+    group_id: str
+    reason: str
+    gone: bool = False
+    by: str | None = None
+    since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not self.group_id or not self.reason.strip():
+            raise UsageError(
+                f"'{self.group_id}={self.reason}' waives no group with a reason",
+                'Write --waive "GROUP=why its offsets no longer count".',
+                code="WAIVER_INVALID",
+            )
+
+    def waiver(
+        self, by: str, at: datetime, *, move: bool = False, since: datetime | None = None
+    ) -> Waiver:
+        """The waiver as a plan keeps it: who asked, when, and `since` when the group was gone."""
+        return Waiver(
+            self.group_id, self.reason.strip(), self.by or by, at, move,
+            gone=self.gone, since=self.since or since,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """A guard to lift, and why; `group_id` None lifts it whichever group it speaks of.
+
+    Raises UsageError OVERRIDE_INVALID when there is no such guard or no reason.
+    """
+
+    name: str
+    reason: str
+    group_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in names() or self.group_id == "" or not self.reason.strip():
+            raise UsageError(
+                f"'{self.name}={self.reason}' overrides no guard with a reason",
+                f'Write --override "NAME=why" with one of: {", ".join(names())}.',
+                code="OVERRIDE_INVALID",
+            )
+
+    @classmethod
+    def named(cls, named: str, reason: str) -> Lift:
+        """Of NAME or NAME:GROUP. Raises UsageError OVERRIDE_INVALID, also of an empty group:
+        whoever names none there does not mean all.
+        """
+        name, colon, group_id = named.partition(":")
+        return cls(name, reason, group_id if colon else None)
+
+    def override(self, by: str, at: datetime, liftable: Collection[str]) -> Override:
+        """The override as a plan keeps it. Raises UsageError NOT_LIFTABLE."""
+        if self.name in NEVER_LIFTABLE or self.name not in liftable:
+            raise UsageError(
+                f"guard {self.name} cannot be lifted",
+                f"These may be: {', '.join(liftable)}; the settings' liftable_guards decide.",
+                code="NOT_LIFTABLE",
+            )
+        return Override(self.name, self.group_id, self.reason.strip(), by, at)

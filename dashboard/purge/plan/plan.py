@@ -7,16 +7,24 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from dashboard.core.canonical import LATER, seal, written
+from dashboard.core.canonical import (
+    LATER,
+    Count,
+    Moment,
+    Offset,
+    PartitionId,
+    SealedKind,
+    Text,
+    seal,
+    written,
+)
 from dashboard.core.errors import PlanError, RefusedError
-from dashboard.core.sealed import Count, Moment, Offset, PartitionId, SealedKind, Text
 from dashboard.core.words import called
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.history.known_since import is_told
 from dashboard.purge.evidence.rights_needed import MissingRight
 from dashboard.purge.plan.facts import GroupClaim, PlanFacts
-from dashboard.purge.plan.guards import Finding, findings
-from dashboard.purge.plan.lifting import Lifted, Override, Waiver, lift
+from dashboard.purge.plan.guards import Finding, Lifted, Override, Waiver, findings, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.targets import write_offsets_json
 from dashboard.purge.plan.tiers import Taken, Tiers, taken

@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from dashboard.core.errors import PlanError
 from dashboard.domain.model import OffsetAtTime, TopicPartition
 from dashboard.history.epoch_ends import read_lost
-from dashboard.purge.evidence.retained import Kept, kept
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts, PlanFacts
-from dashboard.purge.plan.targets import HIGH_WATERMARK, Target
+from dashboard.purge.plan.targets import HIGH_WATERMARK, Kept, Target, kept
 from dashboard.safety.guard_texts import (
     NO_SNAPSHOT,
     RESTARTED,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from dashboard.core.canonical import Count, Text
 from dashboard.core.errors import ClusterError
-from dashboard.core.sealed import Count, Text
 from dashboard.domain.model import LogDirsAnswer, TieredOffsets, TopicPartition, TopicState
 from dashboard.domain.system_topics import REMOTE_STORAGE
 from dashboard.purge.plan.cluster_seam import Cluster

@@ -2,7 +2,7 @@
 
 Sizes come from DescribeLogDirs: before each partition's request, then sampled until final. What
 producers wrote in between is added, and what retention took above the target is told apart by the
-log start (`receipt_bytes`). `receipt_sizes` reads them; all here is pure.
+log start (`receipt_bytes`). It reads them too; all here is pure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.execute.states import all_arrived, doubtful, followed
-from dashboard.purge.forecast import wait_outcomes
+from dashboard.purge.forecast import waits as wait_outcomes
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import receipt_bytes

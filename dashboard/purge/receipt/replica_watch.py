@@ -18,7 +18,7 @@ from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.moves import MoveRow, skipped_records
 from dashboard.purge.plan.plan import Plan, PlannedPartition
-from dashboard.purge.receipt import receipt, receipt_bytes, receipt_sizes
+from dashboard.purge.receipt import receipt, receipt_bytes
 from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample, TopicOutcome
 
 # How fast followers that are behind close in on their leader, from successive reads.
@@ -180,9 +180,9 @@ class ReplicaWatch:
         The broker that tells metadata may not know yet of a topic that another one has anew.
         """
         keys = [row.key for row in self.journal.partitions(self.run.run_id) if row.was_sent]
-        sample = receipt_sizes.measure(self.live, keys, self.now())
+        sample = receipt_bytes.measure(self.live, keys, self.now())
         doubted = doubts(self.live, receipt.fallen(current, sample), self.plan.topic_ids)
-        return receipt_sizes.without(sample, doubted)
+        return receipt_bytes.without(sample, doubted)
 
     def _gone(self, rows: Iterable[PartitionRow]) -> set[str]:
         """Topics of the run that are another one now, or none."""
@@ -251,7 +251,7 @@ class ReplicaWatch:
         if found == late.keys():
             return found
         for run in self.journal.later(self.run):
-            starts = receipt_sizes.furthest(self.journal.baseline(run.run_id))
+            starts = receipt_bytes.furthest(self.journal.baseline(run.run_id))
             found |= {
                 row.key
                 for row in self._may_have_moved(run)

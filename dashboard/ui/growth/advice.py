@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard.core.arrow import records
 from dashboard.core.clock import utc_now
 from dashboard.history.findings_age import age_of
-from dashboard.purge.evidence import doubts
+from dashboard.purge.evidence import standards
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
@@ -86,7 +86,7 @@ def _asked(
     _settings: Settings, _cluster: ClusterStore, topics: tuple[str, ...], key: tuple[str, str]
 ) -> dict[str, str]:
     del key  # what the others are known by
-    return doubts.said(_settings, _cluster, topics, utc_now())
+    return standards.said(_settings, _cluster, topics, utc_now())
 
 
 def idle_frame(rows: Sequence[IdleTopic]) -> tuple[pd.DataFrame, str]:

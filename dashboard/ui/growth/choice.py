@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.errors import StoreError
-from dashboard.ui.components.picking import pick
+from dashboard.ui.components.grid import pick
 from dashboard.ui.growth.scenario import Known, Scenario, earlier
 from dashboard.ui.growth.what_if import disks_of, parts_of
 from dashboard.ui.session.context import Screen, Tables, findings_of, rows_of

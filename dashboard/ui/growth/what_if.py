@@ -14,7 +14,7 @@ from dashboard.core.arrow import records
 from dashboard.estimate.curve_tables import ReplicaCurves, integers
 from dashboard.estimate.curves import Flags, Floats, Freed, Ints, kept
 from dashboard.store.finding_rows import DiskRow, GrowthRow
-from dashboard.views import days_to_full
+from dashboard.views import headline
 
 # What the growth what-if stands on: log dirs, and what each topic does in each of them. Pure.
 
@@ -67,7 +67,7 @@ class Parts:
 
 def disks_of(disks: pa.Table, growth: pa.Table) -> list[Disk]:
     """Every log dir that is known by name, in the order of the findings table `disks`."""
-    rates = days_to_full.of_disks(growth)
+    rates = headline.of_disks(growth)
     found = []
     for row in records(disks, DiskRow):
         if row.log_dir is None:

@@ -16,8 +16,8 @@ from dashboard.purge.evidence.declaring import Said, Standing
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.snapshots import ClusterStore
 from dashboard.ui.components import markup
+from dashboard.ui.components.grid import pick
 from dashboard.ui.components.markup import plain, text
-from dashboard.ui.components.picking import pick
 from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, context
 from dashboard.ui.session.context import Screen

@@ -18,13 +18,13 @@ from dashboard.domain.system_topics import is_system_topic
 from dashboard.people import people
 from dashboard.purge.evidence.sampled import METHOD, MOST_PARTITIONS
 from dashboard.purge.plan import drafts
-from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import Target, parse_keep, read_offsets_json
 from dashboard.ui.components import boxes, states
+from dashboard.ui.components.grid import pick
 from dashboard.ui.components.markup import exact, plain
-from dashboard.ui.components.picking import pick
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats

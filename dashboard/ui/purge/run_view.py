@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pandas as pd
 import streamlit as st
 
+from dashboard.broker_metrics.sources import Sources, sources_of
 from dashboard.core.clock import utc_now
 from dashboard.core.words import first_letter_up
-from dashboard.purge.forecast import wait_outcomes
+from dashboard.domain.model import BrokerMetric
+from dashboard.purge.forecast import waits as wait_outcomes
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
 from dashboard.purge.journal.journal_tables import watching
 from dashboard.purge.plan.moves import MoveRow
-from dashboard.purge.receipt.after_text import (
+from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,
     followers_said,
@@ -28,7 +30,8 @@ from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge.runs import PARTITION_WORDS, RUN_WORDS
 from dashboard.ui.session import routes
-from dashboard.views import formats
+from dashboard.ui.session.context import Screen
+from dashboard.views import delete_requests, formats
 
 # A run on the page: states with counts, partitions, followers behind, and the receipt.
 
@@ -311,3 +314,26 @@ def _watching(until: datetime, now: datetime) -> str:
         f"Watched for {left}: a partition becomes done when its replicas have arrived; one that is "
         "elected leader before that brings the records back."
     )
+
+
+_TOLD_FOR = timedelta(seconds=5)  # one scrape for all who look
+_PATIENCE = timedelta(seconds=2)  # the run's own numbers wait for it
+_MOST_BROKERS = 8
+
+
+def requests_now(screen: Screen, view: RunView) -> None:
+    """A line for each leader of the run that tells; nothing where nobody named their metrics."""
+    led = (r.sent_leader_id if r.leader_id is None else r.leader_id for r in view.partitions)
+    leaders = {broker_id for broker_id in led if broker_id is not None}
+    sources = sources_of(screen.settings, screen.cluster.name, _PATIENCE)
+    if sources is None or not leaders:
+        return
+    found = delete_requests.of_samples(_told(sources, screen.cluster.cluster_id), leaders)
+    lines = "".join(f"<p>{text(delete_requests.said(row))}</p>" for row in found[:_MOST_BROKERS])
+    markup.draw(f'<div class="lw lw-state" role="status">{lines}</div>' if lines else "")
+
+
+@st.cache_data(ttl=_TOLD_FOR, max_entries=8, show_spinner=False)
+def _told(_sources: Sources, cluster_id: str) -> tuple[BrokerMetric, ...]:
+    del cluster_id  # part of the key
+    return _sources.read().samples

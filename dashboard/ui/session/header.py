@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
 
 import streamlit as st
 from streamlit import components
@@ -20,7 +21,6 @@ from dashboard.ui.session import access, collector, context, routes
 from dashboard.ui.session.collector import Standing
 from dashboard.ui.session.context import Screen, Tables, findings_of
 from dashboard.views import formats
-from dashboard.views.search import Match, matches, meant
 from dashboard.views.topic_rows import groups_of
 
 # The search of every page: a topic or a group by a part of its name.
@@ -289,7 +289,8 @@ def _help() -> None:
 @guarded
 def _choose(screen: Screen) -> None:
     """One download a format. Files are made when they are asked for."""
-    from dashboard.reports import findings_files, page
+    from dashboard.reports import page
+    from dashboard.reports import source as findings_files
     from dashboard.reports.page import html_page
     from dashboard.reports.source import open_source
     from dashboard.reports.storage import storage_report
@@ -350,3 +351,38 @@ def _offer(
         on_click="ignore",
         width="stretch",
     )
+
+
+Kind = Literal["topic", "group", "broker"]
+
+
+class Match(NamedTuple):
+    """A topic, a group or a broker whose name holds what was typed; a broker's is its id."""
+
+    kind: Kind
+    name: str
+
+
+def matches(
+    typed: str, topics: Iterable[str], groups: Iterable[str], brokers: Iterable[int] = ()
+) -> list[Match]:
+    """Whose names hold the text, in any case: the name itself first, then the shortest. A broker is
+    meant by `3`, or by `broker 3`.
+    """
+    wanted = typed.strip().lower()
+    if not wanted:
+        return []
+    found = [Match("topic", name) for name in topics if wanted in name.lower()]
+    found += [Match("group", name) for name in groups if wanted in name.lower()]
+    asked = wanted.removeprefix("broker").strip()
+    found += [Match("broker", str(number)) for number in brokers if asked == str(number)]
+    return sorted(found, key=lambda m: (m.name != typed.strip(), len(m.name), m.name, m.kind))
+
+
+def meant(typed: str, found: list[Match]) -> Match | None:
+    """The one that was meant for sure: named in full by the text alone, or the only match."""
+    exact = [match for match in found if match.name == typed.strip()]
+    if not exact and typed.strip().lower().startswith("broker"):
+        exact = [match for match in found if match.kind == "broker"]
+    certain = exact or found
+    return certain[0] if len(certain) == 1 else None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dashboard.history.holes import holes
+from dashboard.history.findings_age import holes
 from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot
 

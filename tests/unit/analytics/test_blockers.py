@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.readers import blockers
+from analytics.readers import partitions
 
 _SUMS = pa.schema(
     {
@@ -35,7 +35,7 @@ def rows(*, complete: bool) -> dict[str, dict[str, Any]]:
         ],
         schema=_GROUPS,
     )
-    made = blockers.blockers(found, listed, complete=complete).to_pylist()
+    made = partitions.blockers(found, listed, complete=complete).to_pylist()
     return {row["group_id"]: row for row in made}
 
 

@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from analytics.session import elsewhere
-from analytics.session.elsewhere import executors_watched, first_line, no_connector, place, usable
-from analytics.session.session import is_local
+from analytics.session import session
+from analytics.session.session import (
+    executors_watched,
+    first_line,
+    is_local,
+    no_connector,
+    place,
+    usable,
+)
 from dashboard.core.errors import AnalysisError
 from dashboard.settings.settings import Settings
 
@@ -53,7 +59,7 @@ class FakeSpark:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elsewhere, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(session, "_LOOK_SECONDS", 0.05)
 
 
 def test_without_executors_the_jobs_are_cancelled_and_the_reason_told() -> None:

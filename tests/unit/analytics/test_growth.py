@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analytics.replicas.panes import SPREAD
-from analytics.replicas.trend_tables import from_table, microseconds, to_table
+from analytics.replicas.trends import from_table, microseconds, to_table
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, conform
 from tests.support.lab import Snapshot

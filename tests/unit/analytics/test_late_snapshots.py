@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.history import folded
-from dashboard.history.holes import holes
+from dashboard.history import findings_age
+from dashboard.history.findings_age import holes
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence import memory
 from dashboard.settings.snapshots import SnapshotSettings
@@ -118,7 +118,7 @@ def test_a_snapshot_that_comes_to_stand_before_the_analyzed_one_is_read(lab: Lab
     done = lab.analyze()
     assert looks.held(lab) == {**READ, ("t", "etl"): 50, ("t", "g"): 20, ("t", "on"): 40}
     assert (holes(lab.cluster), done.left_out) == ({}, ())
-    assert late in lab.cluster.manifest("findings", done.analysis_id).details[folded.DETAIL]
+    assert late in lab.cluster.manifest("findings", done.analysis_id).details[findings_age.DETAIL]
     assert late in _thinned(lab)
     _at(lab, 9, _plain(on=40))
     following = lab.analyze()
@@ -143,7 +143,7 @@ def test_an_analysis_of_an_earlier_version_is_taken_to_know_what_lies_before_its
     late = _overtaken(lab, _plain(g=20))
     path = Path(lab.cluster.path) / "findings" / lab.cluster.latest_analysis() / "manifest.json"
     manifest = json.loads(path.read_text())
-    del manifest["details"][folded.DETAIL]
+    del manifest["details"][findings_age.DETAIL]
     path.write_text(json.dumps(manifest))
     assert "g" not in _remembered(lab)
     _at(lab, 8, _plain())
@@ -155,15 +155,15 @@ def test_an_analysis_of_an_earlier_version_is_taken_to_know_what_lies_before_its
 def test_of_what_lies_before_the_named_ones_nothing_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(folded, "MOST", 3)
+    monkeypatch.setattr(findings_age, "MOST", 3)
     kept = [f"20260301T0401{n:02}000Z-0000" for n in range(9)]
-    named = folded.told(kept[:4] + kept[5:8], kept[7])
+    named = findings_age.told(kept[:4] + kept[5:8], kept[7])
     assert named == kept[5:8]
-    details = {"snapshot_id": kept[7], folded.DETAIL: named}
+    details = {"snapshot_id": kept[7], findings_age.DETAIL: named}
     analysis = snapshot_files.Manifest("a", START, {}, 0.0, details)
-    assert folded.late(kept, analysis) == []
+    assert findings_age.late(kept, analysis) == []
     between = "20260301T040106500Z-0000"
-    assert folded.late([*kept, between], analysis) == [between]
+    assert findings_age.late([*kept, between], analysis) == [between]
 
 
 def test_an_older_snapshot_that_is_analyzed_again_is_not_shown(lab: Lab) -> None:

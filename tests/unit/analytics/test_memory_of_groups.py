@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.history.holes import holes
+from dashboard.history.findings_age import holes
 from dashboard.history.known_since import carried_since, known_since
 from dashboard.history.pruning import prune, prune_snapshots
 from dashboard.purge.evidence import memory

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.replicas import curves, points, trend_tables
-from analytics.replicas.trend_tables import Carried, microseconds
+from analytics.replicas import curves, points, trends
+from analytics.replicas.trends import Carried, microseconds
 from analytics.tables import stamped
 from dashboard.estimate.curve_tables import to_table
 from dashboard.store.snapshot_files import Manifest
@@ -60,7 +60,7 @@ class Lab:
         log_dirs = self.cluster.read("snapshots", newest.id, "log_dirs")
         found = {
             "curves": to_table(drawn),
-            "trends": trend_tables.to_table(carried.trends),
+            "trends": trends.to_table(carried.trends),
             "growth": growth(carried.trends, log_dirs, microseconds(newest)),
         }
         return {name: stamped(name, table, newest) for name, table in found.items()}

@@ -21,7 +21,7 @@ from dashboard.domain.model import Guard
 from dashboard.purge.journal.journal import open_default
 from dashboard.purge.plan import drafts
 from dashboard.purge.plan.facts import GroupClaim
-from dashboard.purge.plan.lifting import Lifted
+from dashboard.purge.plan.guards import Lifted
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.settings import Settings, load
 from dashboard.store.connections import client_of_run

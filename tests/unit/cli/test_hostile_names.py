@@ -34,7 +34,7 @@ from dashboard.purge.forecast.stalls import Stall
 from dashboard.purge.journal.journal_alerts import AlertRow, Event
 from dashboard.purge.journal.journal_policies import Lease
 from dashboard.purge.journal.journal_rows import PartitionRow, RunView
-from dashboard.purge.plan.lifting import Lifted, Override, Waiver
+from dashboard.purge.plan.guards import Lifted, Override, Waiver
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Declared, Plan
 from dashboard.purge.plan.preview import preview

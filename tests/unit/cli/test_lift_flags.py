@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.cli.purge.lift_flags import known_groups, parse_lift, parse_waive
 from dashboard.core.errors import UsageError
-from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.settings.settings import Settings
 from tests.support import sample_store
 from tests.support.sample_topics import GROUPS

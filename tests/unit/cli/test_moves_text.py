@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.cli.purge import preview as moves_text
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.moves import MoveRow, refused
 from dashboard.purge.plan.preview import GroupLoss, Preview, preview
 from tests.unit.purge.facts_of import NOW

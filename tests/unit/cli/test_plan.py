@@ -12,8 +12,8 @@ from dashboard.cli.main import main
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan import drafts
-from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import read_offsets_json
 from tests.unit.cli.plans import a_plan

@@ -74,7 +74,7 @@ def test_a_folder_that_cannot_be_finished_leaves_the_old_one(
     def full(_table: object) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dashboard.reports.findings_files.table_as_csv", full)
+    monkeypatch.setattr("dashboard.reports.source.table_as_csv", full)
     error = report(capsys, *words, exit_code=1)["error"]
 
     assert error["code"] == "FILE_UNWRITABLE"

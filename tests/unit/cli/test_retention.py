@@ -89,7 +89,7 @@ def test_no_change_is_given_where_a_purge_would_be_asked_who_else_reads(
         asked.extend(topics)
         return {"orders": why}
 
-    monkeypatch.setattr("dashboard.purge.evidence.doubts.said", said)
+    monkeypatch.setattr("dashboard.purge.evidence.standards.said", said)
     orders, payments, *_ = retention(data, capsys)["rows"]
     assert (orders["not_proposed"], set(orders["changes"].values())) == (why, {None})
     assert payments["not_proposed"] is None and payments["changes"]["kafka-configs"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.broker_metrics import exposition
-from dashboard.broker_metrics.beans import metrics, missing, series_of, wanted
+from dashboard.broker_metrics.exposition import metrics, missing, series_of, wanted
 from dashboard.domain.metric_names import CONSUMER_LAG, PURGATORY_SIZE, REQUEST_TIME
 
 OURS = """\

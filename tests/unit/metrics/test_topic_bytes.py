@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.broker_metrics.beans import metrics, series_of, wanted
+from dashboard.broker_metrics.exposition import metrics, series_of, wanted
 from dashboard.domain.metric_names import BYTES_OUT, COUNTERS
 from dashboard.domain.model import BrokerMetric
 

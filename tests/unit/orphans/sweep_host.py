@@ -14,6 +14,7 @@ from typing import Any
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError
+from dashboard.domain import orphan_acts as words
 from dashboard.domain.model import (
     ConfigEntry,
     LogDir,
@@ -29,7 +30,6 @@ from dashboard.orphans.sweep.sweep import sweep
 from dashboard.orphans.sweep.sweep_report import Outcome, Report
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
-from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 
 LIVE = 40  # folders beside the orphan, so that one is less than 5 % of them

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from dashboard.cli.findings import orphans
 from dashboard.cli.parser import new_parser, parse
-from dashboard.orphans.missing import sweep_line
-from dashboard.safety import orphan_words as words
+from dashboard.domain import orphan_acts as words
+from dashboard.orphans.verdicts import sweep_line
 from dashboard.store.finding_rows import OrphanRow
 from dashboard.store.snapshots import Connection
 from dashboard.ui import orphan_rows

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dashboard.inventory.listing import shell_line
-from dashboard.orphans.missing import missing_inventories
+from dashboard.orphans.verdicts import missing_inventories
 
 
 def disk(broker: int, log_dir: str | None, unexplained: int | None, **more: Any) -> dict[str, Any]:

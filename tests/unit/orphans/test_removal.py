@@ -16,6 +16,7 @@ from prometheus_client.core import Metric
 
 from dashboard.core.canonical import written
 from dashboard.core.errors import RefusedError, StoreError
+from dashboard.domain import orphan_acts as words
 from dashboard.exporter import own
 from dashboard.orphans.removal import (
     FAILED,
@@ -33,7 +34,6 @@ from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.purge.journal.journal import Journal
-from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.dying_sweep import killed
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole

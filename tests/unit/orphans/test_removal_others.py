@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import JournalError, RefusedError
+from dashboard.domain import orphan_acts as words
 from dashboard.orphans import removal
 from dashboard.orphans.removal import (
     FAILED,
@@ -28,7 +29,6 @@ from dashboard.orphans.sweep.sweep_report import DayLimit
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict
 from dashboard.purge.journal.journal import Journal
-from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import Disk
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
 from tests.unit.orphans.sweep_host import STRAY, Host

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import LowwaterError, UsageError
+from dashboard.domain import orphan_acts as words
 from dashboard.domain.model import ReplicaSize
-from dashboard.orphans.sweep import sweep_check, sweep_quarantine
+from dashboard.orphans.sweep import sweep, sweep_quarantine
 from dashboard.orphans.sweep.sweep_aside import delete, find
 from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_acts import kinds, put_back, site, whole
 from tests.unit.orphans.sweep_host import STRAY, Host, topic
@@ -159,7 +159,7 @@ def test_what_is_not_there_cannot_be_restored(host: Host) -> None:
 def test_a_folder_that_changes_while_it_moves_goes_back(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row, real = host.row(), sweep_check.measure
+    row, real = host.row(), sweep.measure
 
     def written_to(folder: int, device: int) -> object:
         if not host.stray.exists():  # it has just been moved: the broker writes to it now
@@ -168,7 +168,7 @@ def test_a_folder_that_changes_while_it_moves_goes_back(
                 log.write(b"more")
         return real(folder, device)
 
-    monkeypatch.setattr(sweep_check, "measure", written_to)
+    monkeypatch.setattr(sweep, "measure", written_to)
     outcome = host.one(row)
     assert (outcome.state, outcome.code) == ("refused", "changed")
     assert whole(host.stray)
@@ -187,7 +187,7 @@ def test_a_folder_that_is_opened_while_it_moves_goes_back(
             raise Refusal("open-file", "somebody opened it")
         return False
 
-    monkeypatch.setattr(sweep_check, "refuse_if_open", opened)
+    monkeypatch.setattr(sweep, "refuse_if_open", opened)
     assert host.one().code == "open-file"
     assert asked == [True, False]
     assert whole(host.stray)
@@ -197,7 +197,7 @@ def test_a_folder_that_is_opened_while_it_moves_goes_back(
 def test_what_could_not_go_back_is_kept_until_somebody_looks(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row, real = host.row(), sweep_check.measure
+    row, real = host.row(), sweep.measure
 
     def taken(folder: int, device: int) -> object:
         if not host.stray.exists():  # just moved: its name is taken, and it was opened
@@ -205,7 +205,7 @@ def test_what_could_not_go_back_is_kept_until_somebody_looks(
             raise Refusal("open-file", "somebody opened it")
         return real(folder, device)
 
-    monkeypatch.setattr(sweep_check, "measure", taken)
+    monkeypatch.setattr(sweep, "measure", taken)
     outcome = host.one(row)
     monkeypatch.undo()
     (aside,) = host.quarantine.glob(f"*/{STRAY}")

@@ -13,11 +13,11 @@ import pytest
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError
+from dashboard.domain import orphan_acts as words
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
-from dashboard.orphans.sweep import sweep_aside, sweep_check, sweep_log
+from dashboard.orphans.sweep import sweep, sweep_aside, sweep_log
 from dashboard.orphans.sweep.sweep_aside import delete, find
 from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
-from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 from tests.unit.orphans.dying_sweep import killed
 from tests.unit.orphans.sweep_acts import kinds, site, whole
@@ -140,7 +140,7 @@ def moved_two_days_behind(host: Host, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a folder lies that was moved, and had got its ctime, by a clock two days behind."""
     host.now -= 2 * DAY
     with monkeypatch.context() as patched:
-        patched.setattr(sweep_check, "changed_at", lambda _: host.now - timedelta(hours=3))
+        patched.setattr(sweep, "changed_at", lambda _: host.now - timedelta(hours=3))
         return Path(host.one().quarantined_as or "")
 
 

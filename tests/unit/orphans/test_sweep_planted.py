@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from dashboard.core.errors import LowwaterError
-from dashboard.orphans.sweep import sweep_check, sweep_quarantine
+from dashboard.orphans.sweep import sweep, sweep_quarantine
 from dashboard.orphans.sweep.sweep_places import quarantine_of
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.sweep.sweep_site import Options, verify
@@ -242,7 +242,7 @@ def test_a_metadata_file_that_is_a_pipe_does_not_stop_a_sweep(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is swapped after the folder was measured: opening it must not wait for a writer."""
-    row, measured = host.row(), sweep_check.measure
+    row, measured = host.row(), sweep.measure
 
     def swapped(folder: int, device: int) -> object:
         found = measured(folder, device)
@@ -252,5 +252,5 @@ def test_a_metadata_file_that_is_a_pipe_does_not_stop_a_sweep(
             os.mkfifo(metadata)
         return found
 
-    monkeypatch.setattr(sweep_check, "measure", swapped)
+    monkeypatch.setattr(sweep, "measure", swapped)
     assert host.one(row).code == "topic-id"

@@ -13,12 +13,12 @@ from datetime import timedelta
 import pytest
 
 from dashboard.core.errors import ClusterError
+from dashboard.domain import orphan_acts as words
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
 from dashboard.orphans.sweep import sweep_openers, sweep_places
 from dashboard.orphans.sweep.sweep_folder import Measured
 from dashboard.orphans.sweep.sweep_openers import hidden_processes
 from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_host import LIVE, STRAY, Host, topic
 

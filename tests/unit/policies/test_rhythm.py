@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.policies.doctor import words
-from dashboard.policies.doctor.diagnosis import Diagnosis
-from dashboard.policies.doctor.history import History
-from dashboard.policies.doctor.owners import Owner, Owners
+from dashboard.policies.doctor.diagnosis import Diagnosis, Rhythm, rhythms
+from dashboard.policies.doctor.history import History, Owner, Owners
 from dashboard.policies.doctor.pace import read_signs
 from dashboard.policies.doctor.repartition import diagnose
-from dashboard.policies.doctor.rhythm import Rhythm, rhythms
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
 from tests.unit.policies import kept_history

@@ -16,8 +16,8 @@ from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.jobs.queue import enqueue
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.settings import PurgeSettings, declaration
 from dashboard.store.tables import FINDING_TABLES, build

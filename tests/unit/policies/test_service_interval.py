@@ -22,8 +22,8 @@ from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.jobs.queue import enqueue
 from dashboard.purge.journal.journal_file import JournalFile
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.targets import parse_target
 from tests.support.examples import examples
 from tests.unit.policies.service_room import ServiceRoom

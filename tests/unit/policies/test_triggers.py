@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.policies.triggers import Newest, Triggered, triggered
+from dashboard.policies.matching import Newest, Triggered, triggered
 from dashboard.settings.policies.policy import Policy
 from dashboard.store.finding_rows import DiskRow, GrowthRow
 from tests.unit.policies.examples import NOON, policy

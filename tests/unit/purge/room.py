@@ -13,7 +13,7 @@ from dashboard.purge.execute.execute import Execution
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Options, RunView
 from dashboard.purge.plan.facts import RememberedOffset, read_facts
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.resolve import resolve
 from dashboard.purge.plan.targets import parse_target

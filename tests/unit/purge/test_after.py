@@ -15,13 +15,13 @@ from dashboard.purge.execute.readback import read_back
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
 from dashboard.purge.journal.journal_tables import body_of, partition_row
-from dashboard.purge.receipt.after_text import (
+from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,
     followers_said,
+    reverted,
     reverted_said,
 )
-from dashboard.purge.receipt.alerts import reverted
 from dashboard.purge.receipt.replica_watch import Closing
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.core.errors import UsageError
-from dashboard.purge.plan.asked import Lift, Waive
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Lift, Override, Waive, Waiver
 from dashboard.safety.guard_texts import LIFTABLE_GUARDS, NEVER_LIFTABLE
 from tests.unit.purge.facts_of import NOW
 

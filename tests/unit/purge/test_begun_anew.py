@@ -15,8 +15,8 @@ from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
-from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_target

@@ -9,13 +9,13 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.purge.receipt import calibration
+from dashboard.purge.receipt import gap
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.outcomes import kept, receipt, run
 
 SIZES = st.integers(0, 1 << 50)
 LINES = st.lists(
-    st.tuples(st.sampled_from(calibration.ORDER), st.tuples(SIZES, SIZES, SIZES), SIZES),
+    st.tuples(st.sampled_from(gap.ORDER), st.tuples(SIZES, SIZES, SIZES), SIZES),
     max_size=20,
 )
 
@@ -23,15 +23,15 @@ LINES = st.lists(
 def test_median_and_worst_error_are_of_topics_and_the_worst_has_its_direction() -> None:
     first = receipt(kept(100, 104, topic="a"), kept(100, 80, topic="b"))
     runs = [run("2", receipt(kept(200, 220), hours=1)), run("1", first)]
-    (line,) = calibration.by_method(calibration.outcomes(runs))
+    (line,) = gap.by_method(gap.outcomes(runs))
     assert (line.purges, line.topics) == (2, 3)
     assert (line.median_error, line.worst_error) == (0.1, -0.2)
 
 
 def test_estimators_stand_from_the_surest_to_the_least_sure() -> None:
     methods = ("proportional", "segments", "sampled", "history")
-    found = calibration.outcomes([run("1", receipt(*(kept(1, 1, method=m) for m in methods)))])
-    assert [line.method for line in calibration.by_method(found)] == list(calibration.ORDER)
+    found = gap.outcomes([run("1", receipt(*(kept(1, 1, method=m) for m in methods)))])
+    assert [line.method for line in gap.by_method(found)] == list(gap.ORDER)
 
 
 def test_only_final_receipts_count_and_older_ones_are_left_out() -> None:
@@ -43,26 +43,26 @@ def test_only_final_receipts_count_and_older_ones_are_left_out() -> None:
         run("none", None),
         run("sent nothing", nothing_sent),
     ]
-    assert calibration.outcomes(runs) == []
-    assert calibration.to_json(runs) == {"methods": [], "points": [], "waits": []}
+    assert gap.outcomes(runs) == []
+    assert gap.to_json(runs) == {"methods": [], "points": [], "waits": []}
 
 
 def test_a_prediction_of_nothing_errs_in_bytes_not_in_percent() -> None:
-    found = calibration.outcomes(
+    found = gap.outcomes(
         [run("1", receipt(kept(0, 0, topic="a"), kept(0, 70, 0, 60, topic="b"), kept(10, 9)))]
     )
-    (line,) = calibration.by_method(found)
+    (line,) = gap.by_method(found)
     assert (line.zero_topics, line.zero_worst_bytes) == (2, 70)
     assert (line.median_error, line.worst_error) == (0.1, -0.1)
     assert (line.inside, line.topics) == (1, 3)
-    (alone,) = calibration.by_method(o for o in found if not o.of.predicted_bytes)
+    (alone,) = gap.by_method(o for o in found if not o.of.predicted_bytes)
     assert (alone.median_error, alone.worst_error) == (None, None)
 
 
 def test_points_are_purges_in_order_of_time_with_topics_summed() -> None:
     later = receipt(kept(30, 0, method="sampled"), hours=2)
     both = receipt(kept(10, 8, topic="a"), kept(20, 16, topic="b"), hours=1)
-    found = calibration.points(calibration.outcomes([run("2", later), run("1", both)]))
+    found = gap.points(gap.outcomes([run("2", later), run("1", both)]))
     assert [(p.method, p.predicted_bytes, p.freed_bytes, p.ratio) for p in found] == [
         ("history", 30, 24, 1.25),
         ("sampled", 30, 0, None),
@@ -73,7 +73,7 @@ def test_points_are_purges_in_order_of_time_with_topics_summed() -> None:
 def test_freed_bytes_are_inside_as_far_as_they_could_be_measured() -> None:
     def inside(freed: int) -> bool:
         line = replace(kept(100, freed, 100, 100, method="segments"), unsure_bytes=9)
-        (found,) = calibration.outcomes([run("1", receipt(line))])
+        (found,) = gap.outcomes([run("1", receipt(line))])
         return found.of.inside
 
     assert [inside(freed) for freed in (90, 91, 109, 110)] == [False, True, True, False]
@@ -81,7 +81,7 @@ def test_freed_bytes_are_inside_as_far_as_they_could_be_measured() -> None:
 
 @given(st.lists(LINES, max_size=5))
 def test_coverage_counts_each_topic_of_each_purge_once(purges: list) -> None:  # type: ignore[type-arg]
-    runs, expected = [], dict.fromkeys(calibration.ORDER, (0, 0))
+    runs, expected = [], dict.fromkeys(gap.ORDER, (0, 0))
     for number, lines in enumerate(purges):
         told = []
         for place, (method, sizes, freed) in enumerate(lines):
@@ -91,9 +91,9 @@ def test_coverage_counts_each_topic_of_each_purge_once(purges: list) -> None:  #
             is_in = not (freed < low or freed > high)
             expected[method] = (inside + is_in, topics + 1)
         runs.append(run(str(number), receipt(*told, hours=number)))
-    found = {c.method: c for c in calibration.by_method(calibration.outcomes(runs))}
+    found = {c.method: c for c in gap.by_method(gap.outcomes(runs))}
     assert set(found) == {method for method, (_, topics) in expected.items() if topics}
     for method, line in found.items():
         assert (line.inside, line.topics) == expected[method]
         assert 0 <= line.coverage <= 1
-    json.dumps(calibration.to_json(runs), allow_nan=False)
+    json.dumps(gap.to_json(runs), allow_nan=False)

@@ -17,7 +17,7 @@ import pytest
 
 from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.domain.model import TopicPartition, TopicState
-from dashboard.purge.execute import unsent
+from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Options
@@ -397,7 +397,7 @@ def test_of_a_run_that_reaches_nobody_any_more_only_what_never_left_is_not_done(
         row = replace(row, attempts=1, sent_at=NOW, sent_leader_id=1)
     room.journal.record(run_id, "read", [replace(row, state=state)], NOW)
     error = ClusterError("no broker answers", "wait")
-    unsent.close(room.journal, room.journal.head(run_id), "unreached", error, NOW)
+    stop_rules.close(room.journal, room.journal.head(run_id), "unreached", error, NOW)
     assert room.journal.partitions(run_id)[0].state == after
 
 

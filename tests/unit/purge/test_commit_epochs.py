@@ -18,7 +18,7 @@ from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.facts import RememberedOffset, read_facts
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.resolve import History, LogEnd, replay_windows

@@ -10,7 +10,7 @@ import pytest
 from analytics import tasks
 from dashboard.core.arrow import records
 from dashboard.domain.metric_names import BYTES_OUT, labels
-from dashboard.purge.evidence import doubts
+from dashboard.purge.evidence import standards
 from dashboard.topics.idle import Idle, IdleTopic, idle
 from tests.support import in_process
 from tests.support import lab as labs
@@ -42,7 +42,7 @@ def judged(lab: labs.Lab, minutes: float = 0) -> Idle:
     now = START + timedelta(minutes=lab.minutes + minutes)
     table = lab.cluster.read("findings", lab.cluster.latest_analysis(), "idle_topics")
     rows = records(table, IdleTopic)
-    return idle(rows, 7, "", lambda names: doubts.said(lab.settings, lab.cluster, names, now))
+    return idle(rows, 7, "", lambda names: standards.said(lab.settings, lab.cluster, names, now))
 
 
 def test_a_reader_that_metrics_showed_weeks_ago_keeps_its_topic(lab: labs.Lab) -> None:
@@ -66,6 +66,6 @@ def test_a_memory_of_groups_that_is_too_old_keeps_it_too(lab: labs.Lab) -> None:
     found = judged(lab, minutes=2 * 1440)
     (row,) = found.of("idle")
     assert str(found.not_proposed(row)).startswith("stale-history: ")
-    with_old = doubts.doubts(lab.settings, lab.cluster, ["exports"], START + timedelta(days=30))
+    with_old = standards.doubts(lab.settings, lab.cluster, ["exports"], START + timedelta(days=30))
     assert [guard.name for guard in with_old["exports"]] == ["stale-history"]
-    assert doubts.doubts(lab.settings, lab.cluster, [], START) == {}
+    assert standards.doubts(lab.settings, lab.cluster, [], START) == {}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dashboard.core.errors import ClusterError, JournalError
-from dashboard.purge.execute import unsent
-from dashboard.purge.execute.holding import Holding
+from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.states import doubtful
+from dashboard.purge.execute.stop_rules import Holding
 from dashboard.purge.journal.journal_rows import RunView
-from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.guards import Override
 from tests.unit.purge.facts_of import KEY, NOW
 from tests.unit.purge.room import Room
 
@@ -421,7 +421,7 @@ def test_a_run_that_is_done_later_forgets_why_it_closed_early(room: Room) -> Non
         room.execution(run_id).execute()
     room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}  # it had left
     away = ClusterError("no broker answers", "Check the address.")
-    unsent.close(room.journal, room.journal.head(run_id), "unreached", away, room.clock.now)
+    stop_rules.close(room.journal, room.journal.head(run_id), "unreached", away, room.clock.now)
     closed = room.journal.run(run_id)
     assert closed.run.error is not None and closed.run.state == "partial"
     after = room.watch(closed)

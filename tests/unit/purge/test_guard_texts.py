@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.cli.purge.lift_flags import parse_lift, parse_waive
 from dashboard.core.visible import visible_cell
-from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.safety import guard_texts
 
 _FACTS = {

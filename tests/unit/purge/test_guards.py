@@ -17,8 +17,7 @@ from dashboard.domain.model import (
     TopicPartition,
 )
 from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of, offset_topics
-from dashboard.purge.plan.guards import Finding, findings
-from dashboard.purge.plan.lifting import Override, lift
+from dashboard.purge.plan.guards import Finding, Override, findings, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.standing import stand
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition

@@ -17,7 +17,7 @@ from dashboard.core.errors import JournalError, RefusedError, UsageError
 from dashboard.purge.journal import journal_reads
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Follower, Options
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt.model import Receipt

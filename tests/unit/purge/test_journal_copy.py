@@ -13,10 +13,9 @@ import pytest
 from dashboard.core.errors import JournalError, UsageError
 from dashboard.purge.jobs import queue
 from dashboard.purge.jobs.queue import STALE_AFTER
-from dashboard.purge.journal import journal_head, journal_refusals
+from dashboard.purge.journal import journal_head
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_head import HeadFile
-from dashboard.purge.journal.journal_refusals import FileIdentity
+from dashboard.purge.journal.journal_head import FileIdentity, HeadFile
 from dashboard.purge.upkeep.journal_archive import accept
 from dashboard.settings.settings import Settings
 from tests.support.journals import unbind
@@ -137,19 +136,19 @@ def test_the_birth_of_a_file_is_told_here(tmp_path: Path) -> None:
     """Also after it was written to, renamed and given other times."""
     file = tmp_path / "a"
     file.touch()
-    first = journal_refusals.identity(file)
+    first = journal_head.identity(file)
     assert first.born_ns
     file.write_text("more")
     os.utime(file, ns=(1, 1))
     file = file.rename(tmp_path / "b")
-    assert journal_refusals.identity(file) == first
+    assert journal_head.identity(file) == first
 
 
 def test_a_restored_file_with_the_number_of_the_removed_one_is_told(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = room.journal.file.path
-    found = journal_refusals.identity(path)
+    found = journal_head.identity(path)
     later = found._replace(born_ns=found.born_ns + 1)
     monkeypatch.setattr(journal_head, "identity", lambda _: later)
     refused(lambda: room.journal.set_read_only(True, "eve", NOW))

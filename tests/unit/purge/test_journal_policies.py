@@ -28,7 +28,7 @@ from dashboard.purge.journal.journal_policies import (
     Use,
 )
 from dashboard.purge.journal.journal_rows import Options
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt.model import Receipt

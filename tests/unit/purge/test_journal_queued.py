@@ -14,10 +14,10 @@ from dashboard.purge.journal import journal_tables
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_pack import pack_row, unpack
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt.model import Receipt, Sample
-from dashboard.ui.session.journal_memory import WHOLE_LOOK, JournalMemory
+from dashboard.ui.purge.runs import WHOLE_LOOK, JournalMemory
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_journal import insert
 from tests.unit.purge.test_plan import free_plan, plan_of

@@ -24,8 +24,8 @@ from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Options, PartitionRow, RunRow
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import Target, parse_target
 from dashboard.settings.settings import PurgeSettings, Settings

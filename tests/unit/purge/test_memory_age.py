@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from dashboard.core.clock import format_time
-from dashboard.purge.evidence.memory_age import unremembered
-from dashboard.purge.evidence.standards import standards
+from dashboard.purge.evidence.standards import standards, unremembered
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
-from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.section import POLICY_LIFTABLE

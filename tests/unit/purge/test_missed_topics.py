@@ -13,8 +13,7 @@ import pytest
 from dashboard.domain.model import Group, GroupOffset
 from dashboard.history import log_ends
 from dashboard.history.seen_topics import ids_of
-from dashboard.purge.evidence.doubts import doubts
-from dashboard.purge.evidence.standards import standards
+from dashboard.purge.evidence.standards import doubts, standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live

@@ -12,11 +12,11 @@ import pytest
 
 from dashboard.cli.purge import preview
 from dashboard.core.errors import BrokerError, ClusterError, JournalError
-from dashboard.purge.execute import carrying, unsent
+from dashboard.purge.execute import carrying, stop_rules
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_rows import RunView
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.purge import run_view
 from tests.unit.purge.facts_of import KEY, NOW
@@ -371,7 +371,7 @@ def test_records_that_come_back_later_name_the_group_that_will_skip_them(room: R
 def test_a_run_that_never_reaches_its_cluster_moves_nobody(room: Room) -> None:
     run_id = room.queue(plan_of(room))
     error = ClusterError("no broker answers", "wait")
-    unsent.close(room.journal, room.journal.head(run_id), "unreached", error, NOW)
+    stop_rules.close(room.journal, room.journal.head(run_id), "unreached", error, NOW)
     view = room.journal.run(run_id)
     assert (view.run.state, move(view)) == ("refused", ("refused", "CLUSTER_UNREACHABLE"))
 

@@ -13,7 +13,7 @@ from dashboard.core.canonical import canonical, digest
 from dashboard.core.errors import PlanError, RefusedError, UsageError
 from dashboard.domain.model import Group
 from dashboard.purge.plan.drafts import PlanRequest
-from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.moves import MoveRow, judged, planned_moves, refuse_alive, skipped_records
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview

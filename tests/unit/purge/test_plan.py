@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dashboard.core.canonical import canonical, digest
 from dashboard.core.errors import PlanError, RefusedError
 from dashboard.domain.model import Group, TopicPartition
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.resolve import ResolvedTarget, resolve

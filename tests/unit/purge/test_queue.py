@@ -14,7 +14,7 @@ import pytest
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal, open_default
-from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.guards import Override
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.settings.settings import PurgeSettings, Settings

@@ -10,10 +10,10 @@ import pytest
 
 from dashboard.domain.model import ConfigEntry
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
-from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.guards import Override
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
-from dashboard.purge.receipt import receipt, receipt_sizes
+from dashboard.purge.receipt import receipt, receipt_bytes
 from dashboard.purge.receipt.model import Receipt, ReplicaSample, Sample
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_plan import plan_of
@@ -201,10 +201,10 @@ def test_a_broker_without_an_answer_keeps_its_last_size() -> None:
 
 def test_a_replica_that_a_sample_lacks_is_unread_unless_no_size_is_known() -> None:
     one = {KEY: partition(replicas=(1,))}
-    assert receipt_sizes.unread(sample(10_000, 0), one) == set()
-    assert receipt_sizes.unread(sample(10_000, 0), {KEY: partition(replicas=(1, 2))}) == {KEY}
-    assert receipt_sizes.unread(sample(10_000, None), one) == {KEY}
-    assert receipt_sizes.unread(Sample(NOW, ()), one) is None
+    assert receipt_bytes.unread(sample(10_000, 0), one) == set()
+    assert receipt_bytes.unread(sample(10_000, 0), {KEY: partition(replicas=(1, 2))}) == {KEY}
+    assert receipt_bytes.unread(sample(10_000, None), one) == {KEY}
+    assert receipt_bytes.unread(Sample(NOW, ()), one) is None
 
 
 def test_the_settle_time_is_read_from_configs_and_else_kafkas_default() -> None:

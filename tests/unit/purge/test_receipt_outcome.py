@@ -13,7 +13,7 @@ import pytest
 from dashboard.domain.model import LogDirsAnswer
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
-from dashboard.purge.receipt import receipt, receipt_sizes
+from dashboard.purge.receipt import receipt, receipt_bytes
 from dashboard.purge.receipt.model import Receipt
 from tests.unit.purge.facts_of import KEY, NOW, facts
 from tests.unit.purge.room import Room
@@ -188,9 +188,9 @@ def test_a_partition_that_goes_again_is_measured_anew_where_nothing_took_effect(
 
 def test_a_round_reads_sizes_once_whatever_its_partitions(tmp_path: Path) -> None:
     room = Room(tmp_path, partitions=40)
-    asked, measure = [], receipt_sizes.measure
+    asked, measure = [], receipt_bytes.measure
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(receipt_sizes, "measure", lambda *a: asked.append(a) or measure(*a))
+        patch.setattr(receipt_bytes, "measure", lambda *a: asked.append(a) or measure(*a))
         room.carry_out()
     assert len(room.live.sent) == 20
     assert len(asked) == 1

@@ -18,7 +18,7 @@ import pytest
 from dashboard.domain.model import LogDirsAnswer, ReplicaOffsets, ReplicaSize
 from dashboard.purge.journal.journal_pack import unpack
 from dashboard.purge.journal.journal_rows import RunView
-from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.guards import Override
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC

@@ -26,7 +26,7 @@ from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.facts import read_facts
-from dashboard.purge.plan.lifting import Lifted, Override, Waiver
+from dashboard.purge.plan.guards import Lifted, Override, Waiver
 from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.preview import GroupPartitions, preview
 from dashboard.purge.plan.resolve import ResolvedTarget

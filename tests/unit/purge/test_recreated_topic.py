@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.domain.model import GroupListing, GroupOffset, TopicPartition
 from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Plan
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, partition
 from tests.unit.purge.room import Room

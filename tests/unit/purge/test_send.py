@@ -12,7 +12,7 @@ import pytest
 
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import ReplicaOffsets, TopicPartition
-from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.guards import Override
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 

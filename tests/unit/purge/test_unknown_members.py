@@ -15,7 +15,7 @@ from dashboard.purge.evidence.standards import standards
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.facts import RememberedOffset
-from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.guards import Override
 from dashboard.purge.plan.targets import parse_target
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build

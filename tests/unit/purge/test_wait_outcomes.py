@@ -13,13 +13,12 @@ import pytest
 
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge.execute.recheck import recheck
-from dashboard.purge.forecast import wait_outcomes
-from dashboard.purge.forecast.wait_outcomes import WaitErrors
-from dashboard.purge.forecast.waits import expected
+from dashboard.purge.forecast import waits as wait_outcomes
+from dashboard.purge.forecast.waits import WaitErrors, expected
 from dashboard.purge.journal.journal_pack import unpack
 from dashboard.purge.journal.journal_rows import PartitionRow, WaitForecast
-from dashboard.purge.plan.lifting import Override
-from dashboard.purge.receipt import receipt_sizes
+from dashboard.purge.plan.guards import Override
+from dashboard.purge.receipt import receipt_bytes
 from dashboard.purge.receipt.model import Receipt, RequestWait
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.outcomes import receipt, run
@@ -171,7 +170,7 @@ def test_a_leader_that_moves_its_log_is_expected_to_run_into_the_timeout(room: R
     room.live.log_dirs = moving  # type: ignore[method-assign]
     plan = room.plan(overrides=(Override("leader-log-dir-move", None, "known", "ann", NOW),))
     rows = room.journal.partitions(room.queue(plan))
-    sample = receipt_sizes.measure(room.live, list(room.live.parts), NOW)
+    sample = receipt_bytes.measure(room.live, list(room.live.parts), NOW)
     facts = recheck(room.live, plan, rows, NOW, room.standards).allowed
     polls = {1: 500, 2: 500, 3: 500}
     found = expected(room.live, facts, sample, polls, 10_000, now=room.clock, sleep=_never)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dashboard.core import csv_cells
-from dashboard.reports import findings_files
+from dashboard.reports import source
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
 from tests.support import odd_store, sample_store
@@ -61,7 +61,7 @@ def test_each_table_reads_back_equal(cluster: ClusterStore, name: str) -> None:
     table = cluster.read("findings", cluster.latest_analysis(), name)
     assert table.num_rows
 
-    parquet = pq.read_table(io.BytesIO(findings_files.as_parquet(table)))
+    parquet = pq.read_table(io.BytesIO(source.as_parquet(table)))
     csv = back(csv_cells.table_as_csv(table), table.schema)
 
     assert parquet.schema.equals(table.schema)
@@ -86,11 +86,11 @@ def test_a_zip_holds_every_table_and_says_whose_they_are(tmp_path: Path) -> None
 
     def made() -> bytes:
         read = lambda name: cluster.read("findings", analysis, name)  # noqa: E731
-        return findings_files.as_zip(findings_files.files("parquet", read, about))
+        return source.as_zip(source.files("parquet", read, about))
 
     archive = zipfile.ZipFile(io.BytesIO(made()))
 
-    assert set(archive.namelist()) == findings_files.names("parquet")
+    assert set(archive.namelist()) == source.names("parquet")
     assert made() == made()
     said = archive.read("report.json").decode()
     assert f'"analysis_id": "{analysis}"' in said

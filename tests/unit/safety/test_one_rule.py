@@ -17,9 +17,8 @@ from analytics.readers.partitions import described
 from dashboard.domain.model import Group, GroupOffset, TopicPartition
 from dashboard.estimate.curve_tables import from_table
 from dashboard.policies.simulate.past import earlier, moments
-from dashboard.policies.simulate.past_memory import memory as remembered
-from dashboard.policies.simulate.past_memory import unanalyzed
-from dashboard.policies.simulate.past_rows import rows
+from dashboard.policies.simulate.past_rows import memory as remembered
+from dashboard.policies.simulate.past_rows import rows, unanalyzed
 from dashboard.policies.simulate.past_targets import Ends, wanted
 from dashboard.policies.simulate.past_targets import windows as window_of
 from dashboard.purge.evidence import memory
@@ -27,10 +26,8 @@ from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
-from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.facts import PlanFacts, read_facts
-from dashboard.purge.plan.guards import findings
-from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.guards import Override, Waive, Waiver, findings
 from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.resolve import ResolvedTarget, resolve
 from dashboard.purge.plan.targets import parse_target

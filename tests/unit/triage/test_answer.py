@@ -10,14 +10,14 @@ import pytest
 
 from dashboard.core.errors import RefusedError, StoreError, UsageError
 from dashboard.domain.model import LogDir, TopicPartition
-from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.facts import GroupClaim
+from dashboard.purge.plan.guards import Waive
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.triage.answer import Triage, triage_live
 from dashboard.triage.pieces import DECLARED, UNDECLARED, WAIVED, Here
 from dashboard.triage.selection import LIKELY, SHORT, SURE, Question
 from dashboard.triage.words import sentences
-from dashboard.views import days_to_full
+from dashboard.views import headline
 from tests.unit.purge.facts_of import NOW
 from tests.unit.triage.world import (
     D1,
@@ -235,7 +235,7 @@ def test_a_full_disk_is_as_far_off_as_on_overview(tmp_path: Path, hours: int) ->
     world = World({("a", 0): read_to_the_end(4)})
     world.dirs = [LogDir(2, D1, 100 << 40, hours << 30)]
     answer = ask(tmp_path, world, SEGMENT, "a", tables=growing(1 << 30))
-    said = f"at that pace it is {days_to_full.full_in(hours / 24)}"
+    said = f"at that pace it is {headline.full_in(hours / 24)}"
     assert said in " ".join(sentences(answer))
 
 

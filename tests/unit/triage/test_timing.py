@@ -10,8 +10,7 @@ import pytest
 
 from dashboard.domain.model import ConfigEntry
 from dashboard.triage.answer import Triage
-from dashboard.triage.followers import NATIVE, VERIFIED, WAIT_ALL
-from dashboard.triage.timing import CHECK, DELAY, Timing, helps, timing
+from dashboard.triage.timing import CHECK, DELAY, NATIVE, VERIFIED, WAIT_ALL, Timing, helps, timing
 from dashboard.triage.words import sentences
 from tests.unit.purge.facts_of import NOW
 from tests.unit.triage.world import D1, SEGMENT, World, ask, read_to_the_end

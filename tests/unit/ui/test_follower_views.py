@@ -10,8 +10,8 @@ import pytest
 
 from dashboard.store.tables import FINDING_TABLES
 from dashboard.ui import lags
-from dashboard.views import lag_points
-from dashboard.views.follower_rows import behind
+from dashboard.views import followers as lag_points
+from dashboard.views.followers import behind
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 

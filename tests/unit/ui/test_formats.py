@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.store.finding_rows import GrowthRow
 from dashboard.ui.components import grid, markup
-from dashboard.views import days_to_full, formats
+from dashboard.views import formats, headline
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 
@@ -74,7 +74,7 @@ def test_a_disk_that_may_as_well_stand_still_is_full_on_no_day(
         NOW, None, 1, "/d", 1, used_bytes_per_hour=1,
         days_to_full=days, days_to_full_low=low, days_to_full_high=high,
     )  # fmt: skip
-    assert days_to_full.said(row) == said
+    assert headline.said(row) == said
 
 
 def test_a_name_is_cut_in_its_middle_and_only_where_it_is_too_long() -> None:
@@ -98,5 +98,5 @@ def test_a_disk_that_fills_for_sure_stands_before_one_that_may_never() -> None:
              (None, None, None)])
     )  # fmt: skip
     rows = [never, maybe, late, soon, unknown]
-    assert sorted(rows, key=days_to_full.order) == [soon, late, maybe, never, unknown]
-    assert days_to_full.order(None) == days_to_full.order(never)
+    assert sorted(rows, key=headline.order) == [soon, late, maybe, never, unknown]
+    assert headline.order(None) == headline.order(never)

@@ -12,8 +12,8 @@ import pytest
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
 from dashboard.purge.upkeep.journal_archive import archive
-from dashboard.ui.session import journal_memory
-from dashboard.ui.session.journal_memory import WHOLE_LOOK, JournalMemory
+from dashboard.ui.purge import runs as journal_memory
+from dashboard.ui.purge.runs import WHOLE_LOOK, JournalMemory
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_journal_archive import begin, end
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from dashboard.orphans.missing import missing_inventories
+from dashboard.orphans.verdicts import missing_inventories
 from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui import orphan_bars
 from dashboard.ui.orphan_bars import bars

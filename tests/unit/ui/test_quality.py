@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dashboard.purge.receipt import calibration
-from dashboard.purge.receipt.calibration import Point
+from dashboard.purge.receipt import gap
+from dashboard.purge.receipt.gap import Point
 from dashboard.ui import quality
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.outcomes import kept, receipt, run
@@ -36,7 +36,7 @@ def test_the_worst_error_says_its_direction() -> None:
 
 
 def test_topics_of_which_nothing_was_predicted_err_in_bytes() -> None:
-    found = calibration.outcomes([run("1", receipt(kept(0, 2048)))])
-    (line,) = calibration.by_method(found)
+    found = gap.outcomes([run("1", receipt(kept(0, 2048)))])
+    (line,) = gap.by_method(found)
     assert quality.zeros(line).startswith("history: 0 bytes were predicted of 1 topic")
     assert "2.0 KiB" in quality.zeros(line)

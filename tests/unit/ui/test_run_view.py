@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dashboard.cli.purge.run import receipt as cli_receipt
-from dashboard.purge.forecast.wait_outcomes import CauseWaits, WaitErrors
+from dashboard.purge.forecast.waits import CauseWaits, WaitErrors
 from dashboard.purge.receipt.model import Receipt, RequestWait
 from dashboard.ui import quality
 from dashboard.ui.purge import run_view
