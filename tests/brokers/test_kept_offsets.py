@@ -17,8 +17,7 @@ from confluent_kafka import Producer
 from dashboard.cluster.group_lists import OFFSETS_TOPIC, partition_of
 from dashboard.cluster.live import connect
 from dashboard.cluster.topics import raw_topic_id
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from tests.brokers.purge_bench import Bench
 
