@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -81,9 +82,14 @@ def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
 
 
 def _takes_all_of(glob: str, other: str) -> bool:
-    """Whether a glob surely matches whatever the other one does."""
-    only_stars = not set("?[").intersection(glob)  # they would match the other's own signs as text
-    return only_stars and fnmatch.fnmatchcase(other, glob)
+    """Whether a glob surely matches whatever the other one does, a name being one of itself."""
+    if not set("*?[").intersection(other):
+        return fnmatch.fnmatchcase(other, glob)
+    one_sign = _ONE_SIGN.sub("\0", other)  # whichever it is, of the glob a star alone takes it
+    return not set("?[").intersection(glob) and fnmatch.fnmatchcase(one_sign, glob)
+
+
+_ONE_SIGN = re.compile(r"\[!?\]?[^\]]*\]|\?")
 
 
 def on_page(entry: Mapping[str, Any], where: str) -> TopicDeclaration:

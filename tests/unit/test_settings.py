@@ -70,7 +70,9 @@ def test_the_environment_stands_above_the_file(alone: Path) -> None:
     [
         ("*", "payments", True), ("pay*", "payments-*", True), ("a*c", "a?c", True),
         ("payments", "*", False), ("payments-*", "pay*", False), ("a?c", "a*c", False),
-        ("*-dlq", "payments-*", False),
+        ("*-dlq", "payments-*", False), ("*-*", "orders[0-9]*", False),
+        ("*_*", "pay[-_]in", False), ("pay*", "pay[-_]in", True), ("pay?*", "payments", True),
+        ("[a-z]*", "orders-eu", True), ("[a-z]*", "orders-*", False), ("*", "[", True),
     ],
 )  # fmt: skip
 def test_a_topics_section_that_never_counts_is_refused(
