@@ -48,7 +48,7 @@ def _settle(key: str, settled: Settled) -> None:
 # What people type, in the strict words.
 
 _LENGTH = re.compile(r"([0-9]{1,9})\s*([a-z]+)", re.IGNORECASE)
-_SIZE = re.compile(r"([0-9]{1,15})(?:[.,]([0-9]{1,3}))?\s*([kmgtp]?)(i?)b", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,15})(?:[.,]([0-9]{1,2}))?\s*([kmgtp]?)(i?)b", re.IGNORECASE)
 _UNITS = {
     "s": ("s", 1), "sec": ("s", 1), "second": ("s", 1),
     "m": ("m", 1), "min": ("m", 1), "minute": ("m", 1),
@@ -88,7 +88,8 @@ def length(text: str) -> str | None:
 
 def size(text: str) -> str | None:
     """`10 GiB` and `1.5GiB` as `10GiB` and `1536MiB`; `10GB`, by thousands as disks are sold, as
-    `10000000000B`. None for anything else, and without a unit.
+    `10000000000B`. None for anything else, and without a unit; for `1,500 GiB`, too, which are
+    thousands to some and a fraction to others.
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None:
@@ -122,8 +123,11 @@ def _length(text: str) -> timedelta | None:
 
 
 def _unit(word: str) -> tuple[str, int] | None:
+    """500M are megabytes to many, and `ms` is no plural."""
     lower = word.lower()
-    return _UNITS.get(lower) or (_UNITS.get(lower[:-1]) if lower.endswith("s") else None)
+    if len(word) < 3:
+        return _UNITS.get(lower) if word != "M" else None
+    return _UNITS.get(lower) or _UNITS.get(lower.removesuffix("s"))
 
 
 def _whole(at: datetime) -> str:

@@ -35,7 +35,7 @@ def test_a_time(text: str, read: str) -> None:
     "text",
     ["yesterday", "2026-02-22", "20260222", "2 fortnights ago", "ago", "-1 h ago", "in 2 hours",
      "99999 weeks ago", "2026-02-22T14:10:00Z", "2026-02-22T14:10:00+01:00",
-     "1700000000", "0x1 h ago"],
+     "1700000000", "0x1 h ago", "1M ago"],
 )  # fmt: skip
 def test_what_is_no_time_or_is_one_already_stays_as_it_is(text: str) -> None:
     assert boxes.moment(text, NOW) is None
@@ -76,6 +76,10 @@ def test_a_length_or_a_size(text: str, read: str | None) -> None:
         "1.5 hours",
         "0GB",
         "2g",
+        "1,500 GiB",
+        "1.500 MB",
+        "500M",
+        "500ms",
     ],
 )
 def test_what_is_neither_stays_as_it_is(text: str) -> None:
