@@ -357,7 +357,10 @@ def claims_of(
         if live.topic not in topics or live.error:
             continue
         of_earlier = live.committed_offset is None and live.group_id not in share
-        found.setdefault(_key(live), {})[live.group_id] = GroupClaim(
+        claims = found.setdefault(_key(live), {})
+        if of_earlier and live.group_id in claims:
+            continue  # it has begun anew: what is remembered is its lowest bound
+        claims[live.group_id] = GroupClaim(
             live.group_id, live.committed_offset, of_earlier, live.leader_epoch
         )
     return {key: tuple(by[g] for g in sorted(by)) for key, by in found.items()}

@@ -300,9 +300,9 @@ def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
     remembered = [RememberedOffset(group, TOPIC, 1, 4, topic_id) for group in ("share", "a")]
     assert claims_of(listing, remembered, {p.key: p for p in two}) == {
         TopicPartition(TOPIC, 0): (GroupClaim("share", 7),),
-        # Of group a the coordinator says that what it committed was on an earlier topic.
+        # Of group a the coordinator says that it lists one of an earlier topic: it begins anew.
         TopicPartition(TOPIC, 1): (
-            GroupClaim("a", None, remembered=True),
+            GroupClaim("a", 4, remembered=True),
             GroupClaim("share", None),
         ),
     }
