@@ -19,6 +19,7 @@ _FACTS = {
     "committed_offset": 4, "records": 5, "who": "Group billing", "bytes_out": 10, "explained": 5,
     "brokers": "broker 3", "adding": "[4]", "removing": "[1]", "broker_id": 1, "log_dir": "/d2",
     "partitions": 12, "limit": 10, "data": "/data",
+    "ends": "Leave it to its application",
 }  # fmt: skip
 
 
