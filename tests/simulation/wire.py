@@ -1,7 +1,8 @@
 """What single brokers answer about groups, to the product's own code that asks and merges.
 
 Each broker tells what it believes: metadata from before it was cut off, groups that another one
-coordinates by now. Answers are what that code reads of Kafka's messages, without the bytes between.
+coordinates by now. Answers are what that code reads of Kafka's messages, without the bytes between;
+committed offsets are bytes, which it decodes itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.simulation.world import World
 
 _VERSIONS = {
     "MetadataRequest": 9, "DescribeClusterRequest": 1, "ListGroupsRequest": 5,
-    "DescribeGroupsRequest": 5, "OffsetFetchRequest": 7,
+    "DescribeGroupsRequest": 5, "OffsetFetchRequest": 9,
     "FindCoordinatorRequest": 4, "ListOffsetsRequest": 4,
 }  # fmt: skip
 _BY_ID = 10  # the first OffsetFetch that knows topics by their ids
@@ -132,7 +133,7 @@ class ModelWire:
         deadline: float,  # noqa: ARG002
     ) -> Any:
         made = request(self)
-        groups = [_committed_rows(self, group, made.API_VERSION) for group in made.groups]
+        groups = [_committed(self, group, made.API_VERSION) for group in made.groups]
         answer = OffsetFetchResponse(version=made.API_VERSION, throttle_time_ms=0, groups=groups)
         return decode(memoryview(answer.encode()))
 
@@ -285,23 +286,7 @@ def _by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return found
 
 
-def _committed(wire: ModelWire, request: Any) -> Any:
-    told = wire.listed.get(request.group_id)
-    if told is None:
-        return Answer(error_code=_NOT_COORDINATOR, topics=[])
-    topics: dict[str, list[Any]] = {}
-    hides = wire.world.hiding == wire.broker_id
-    for key, offset in [] if hides else sorted(told.commits.items()):
-        topics.setdefault(key.topic, []).append(
-            Answer(partition_index=key.partition, committed_offset=offset, error_code=0,
-                   committed_leader_epoch=told.epochs.get(key, -1), metadata="")
-        )  # fmt: skip
-    return Answer(
-        error_code=0, topics=[Answer(name=name, partitions=rows) for name, rows in topics.items()]
-    )
-
-
-def _committed_rows(wire: ModelWire, asked: Any, version: int) -> Any:
+def _committed(wire: ModelWire, asked: Any, version: int) -> Any:
     """One group's offsets of all topics by name; by id those that it committed on these topics."""
     one = OffsetFetchResponse.OffsetFetchResponseGroup
     one_topic = one.OffsetFetchResponseTopics
@@ -395,7 +380,6 @@ _ANSWERS: dict[str, Callable[[ModelWire, Any], Any]] = {
     "DescribeGroups": _classic,
     "ConsumerGroupDescribe": _consumer,
     "StreamsGroupDescribe": _streams,
-    "OffsetFetch": _committed,
     "ListOffsets": _offsets,
     "FindCoordinator": _coordinator,
     "DescribeQuorum": _quorum,
