@@ -22,8 +22,7 @@ from analytics.metrics.read_times import summed as summed_times
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, sightings
 from analytics.readers import groups, holds, last_writes, met, partitions, reader_lags, topics
-from analytics.replicas import curves, disks, growth, points
-from analytics.replicas import trends as trend_tables
+from analytics.replicas import curves, disks, growth, points, trends
 from analytics.replicas.trends import Trends, microseconds
 from dashboard.estimate.curve_tables import ReplicaCurves, to_table
 from dashboard.safety.readers import Readers
@@ -146,7 +145,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     tables = {
         "reclaimable": pa.concat_tables(purge.by_target),
         "curves": to_table(drawn.curves),
-        "trends": trend_tables.to_table(drawn.trends),
+        "trends": trends.to_table(drawn.trends),
         "slow_followers": slow,
         "counters": counters.to_table(counted),
         "traffic": rates,
@@ -185,9 +184,7 @@ class _Drawn:
 
 def _drawn(view: BucketView, work: Work, judged: Judged) -> _Drawn:
     replicas = points.told(view, work.snapshot.id)
-    moved = trend_tables.Carried(
-        view, work.base, with_disks=view.bucket == 0, reading=judged.reading
-    )
+    moved = trends.Carried(view, work.base, with_disks=view.bucket == 0, reading=judged.reading)
     drawn = curves.fold(view, work.snapshot, work.base, replicas, work.topics, each=moved.add)
     return _Drawn(replicas, drawn, moved.trends, moved.reading(work.snapshot.id))
 

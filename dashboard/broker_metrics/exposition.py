@@ -34,13 +34,13 @@ from dashboard.core.words import duration
 from dashboard.domain.metric_names import (
     CONSUMER_LAG,
     COUNTERS,
+    MOST_BETWEEN,
     PURGATORY_SIZE,
     REQUEST_TIME,
     STARTED,
     TOPIC_METRICS,
     labels,
 )
-from dashboard.domain.metric_names import TOPIC_METRICS as _PREFIX
 from dashboard.domain.model import BrokerMetric
 
 _DELETE = "deleterecords"
@@ -166,17 +166,17 @@ def _where(of: Mapping[str, str]) -> dict[str, str]:
 # spellings are read here, and written under one name.
 
 _NAMES = {
-    name.removeprefix(_PREFIX).removesuffix("_total"): name
+    name.removeprefix(TOPIC_METRICS).removesuffix("_total"): name
     for name in COUNTERS.values()
-    if name.startswith(_PREFIX)
+    if name.startswith(TOPIC_METRICS)
 }
 # Rates (OneMinuteRate …) stand beside the counts: only a count's ending is taken. JMX exporter
 # 1.x drops `_total` where no rule says COUNTER: `bytesout` alone is a count, `…persec` may be any.
 _PER_BEAN = re.compile(
-    rf"{_PREFIX}([a-z]+?)(?:(?:persec)?(?:_count|_total|_count_total)|(?<!persec))"
+    rf"{TOPIC_METRICS}([a-z]+?)(?:(?:persec)?(?:_count|_total|_count_total)|(?<!persec))"
 )
 # Without rules the bean's name is a label, and the attribute's name ends the metric's.
-_WITHOUT_RULES = re.compile(rf"{_PREFIX}count(?:_total)?")
+_WITHOUT_RULES = re.compile(rf"{TOPIC_METRICS}count(?:_total)?")
 
 
 def topic_counts(
@@ -288,9 +288,6 @@ rules:
 
 # Fetches metrics from an address or a file, piece by piece, within limits of size and time.
 
-# Counts of a file that was written longer ago are none of now: whoever fills it has died. As long
-# two snapshots may be apart that are neighbours (`safety.progress.MOST_BETWEEN`).
-OLDEST_FILE = timedelta(minutes=90)
 MOST_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 16
 
@@ -353,8 +350,9 @@ def _chunks(source: str, timeout: timedelta, token: str | None) -> Iterator[byte
 
 
 def _not_stale(file: os.stat_result) -> None:
+    """Counts of a file that was written so long ago are none of now: whoever fills it has died."""
     age = timedelta(seconds=max(0.0, time.time() - file.st_mtime))
-    if stat.S_ISREG(file.st_mode) and age > OLDEST_FILE:  # a pipe is filled as it is read
+    if stat.S_ISREG(file.st_mode) and age > MOST_BETWEEN:  # a pipe is filled as it is read
         raise Unread("METRICS_STALE", f"it was written {duration(age.total_seconds())} ago")
 
 

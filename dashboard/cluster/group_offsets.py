@@ -245,9 +245,9 @@ def _from_schema(group_id: str, found: Any) -> GroupRows:
     return GroupRows(group_id, error_name(found.error_code), offsets, is_streams)
 
 
-# OffsetFetch v8 and v9 decoded row by row: ten thousand groups commit millions of offsets.
+# OffsetFetch v8 to v10 decoded row by row: ten thousand groups commit millions of offsets.
 
-VERSIONS = (8, 9)  # many groups (KIP-709); v10 names topics by id alone
+VERSIONS = (8, 9)  # all offsets of many groups (KIP-709); v10 names topics by id alone
 # Partition, offset, leader epoch, metadata (null or empty), error code, no tags.
 _BARE = struct.Struct(">iqiBhB")
 _METADATA, _TAGS = 16, 19  # where those two stand in it

@@ -46,7 +46,10 @@ class _Found:
 
 
 def read_groups(
-    connection: Connection, topics: Iterable[str] = (), *, with_offsets: bool = True
+    connection: Connection,
+    topics: Iterable[str] | Mapping[str, TopicState | None] = (),
+    *,
+    with_offsets: bool = True,
 ) -> GroupListing:
     """All groups of all brokers, sorted; `incomplete` names each reason to doubt the list.
 

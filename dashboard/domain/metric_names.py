@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ COUNTERS: Mapping[str, str] = {
     "delete_requests": f"{REQUEST_TIME}_count",
 }
 
+# Counts this far apart are neighbours: kept snapshots are an hour apart at most, for a week.
+MOST_BETWEEN = timedelta(minutes=90)
 
 Floats = npt.NDArray[np.float64]
 

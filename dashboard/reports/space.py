@@ -12,7 +12,7 @@ from dashboard.core.arrow import records
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.preview import GroupLoss, preview
-from dashboard.purge.receipt import gap as calibration
+from dashboard.purge.receipt.gap import by_method, outcomes
 from dashboard.reports.parts import (
     MOST_BARS,
     MOST_ROWS,
@@ -297,7 +297,7 @@ def _charts(runs: Sequence[RunRow]) -> tuple[Bars, ...]:
 
 
 def _estimators(runs: Sequence[RunRow]) -> list[Table]:
-    lines = calibration.by_method(calibration.outcomes(runs))
+    lines = by_method(outcomes(runs))
     rows = tuple(
         (Words(line.method), number(line.purges), number(line.topics),
          Words(_share(line.median_error)), Words(_share(line.worst_error)),

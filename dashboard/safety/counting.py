@@ -8,12 +8,13 @@ is measured of topics is `explained`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from dashboard.safety.progress import MOST_BETWEEN, Sample, Told
+from dashboard.domain.metric_names import MOST_BETWEEN
+from dashboard.safety.progress import Sample, Told
 
 
 def stood_still(samples: Sequence[Sample]) -> list[frozenset[int]]:
@@ -23,18 +24,15 @@ def stood_still(samples: Sequence[Sample]) -> list[frozenset[int]]:
     Whoever filled a file died, or a proxy gives its last copy: that is no answer of now. A broker
     that writes counts what was produced; one of which only bytes out are told may have sent none.
     """
-    last: dict[int, Told] = {}
     still: set[int] = set()
     found = []
-    for sample in samples:
-        for broker, told in sample.told.items():
-            before = last.get(broker, told)
+    for steps in _steps(samples):
+        for broker, before, told in steps:
             if told.sums != before.sums:
                 still.discard(broker)
             elif told is not before and _grew(before.ends(), told.ends()):
                 still.add(broker)
-            last[broker] = told
-        found.append(frozenset(still & sample.told.keys()))
+        found.append(frozenset(still & {broker for broker, *_ in steps}))
     return found
 
 
@@ -47,16 +45,21 @@ def lives_of(samples: Sequence[Sample]) -> list[Mapping[int, int]]:
     """Of each sample how often each broker was seen to begin anew before it: a restart sets all
     counters back to 0, also where that of a topic stood there already.
     """
-    last: dict[int, Told] = {}
     lives: dict[int, int] = {}
     found: list[Mapping[int, int]] = []
-    for sample in samples:
-        for broker, told in sample.told.items():
-            before = last.get(broker, told)
+    for steps in _steps(samples):
+        for broker, before, told in steps:
             lives[broker] = lives.get(broker, 0) + (_went_on(before, told) is False)
-            last[broker] = told
         found.append(dict(lives))
     return found
+
+
+def _steps(samples: Iterable[Sample]) -> Iterator[list[tuple[int, Told, Told]]]:
+    """Of each sample its brokers, what each told before (at first the same), and what it tells."""
+    last: dict[int, Told] = {}
+    for sample in samples:
+        yield [(broker, last.get(broker, told), told) for broker, told in sample.told.items()]
+        last.update(sample.told)
 
 
 def _went_on(before: Told, after: Told) -> bool | None:

@@ -15,9 +15,9 @@ from itertools import pairwise, starmap
 
 import numpy as np
 
-from dashboard.domain.metric_names import increase
+from dashboard.domain.metric_names import MOST_BETWEEN, increase
 from dashboard.safety.counting import Counted, Seen, counted, lives_of, stood_still
-from dashboard.safety.progress import MOST_BETWEEN, Passed, Sample, explained, passed, rows_of
+from dashboard.safety.progress import Passed, Sample, explained, passed, rows_of
 from dashboard.safety.unseen_readers import LOOK_BYTES_PER_PARTITION, Measure, TopicReading
 
 

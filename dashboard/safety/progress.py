@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.arrow import column
 from dashboard.domain.columns import Ints
-from dashboard.domain.metric_names import Floats
+from dashboard.domain.metric_names import MOST_BETWEEN, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +248,6 @@ def _went_back(rows: Rows, row: Ints, places: int) -> npt.NDArray[np.bool_]:
     return np.bincount(row[order[1:]][fell], minlength=places) > 0
 
 
-# Kept snapshots are an hour apart at most, for a week.
-MOST_BETWEEN = timedelta(minutes=90)
 _MUCH_FURTHER = 1.5
 
 

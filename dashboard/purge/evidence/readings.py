@@ -21,10 +21,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, STARTED, labels
+from dashboard.domain.metric_names import (
+    BYTES_IN,
+    BYTES_OUT,
+    COUNTERS,
+    MOST_BETWEEN,
+    STARTED,
+    labels,
+)
 from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
 from dashboard.safety.explained import measures
-from dashboard.safety.progress import MOST_BETWEEN, Sample, Told
+from dashboard.safety.progress import Sample, Told
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Manifest
