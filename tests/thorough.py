@@ -36,6 +36,40 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/simulation/test_simulation.py::"
         "test_no_fault_loses_a_wanted_record_or_makes_a_run_tell_an_untruth[50]",
         "tests/spark/test_curves.py::test_a_full_analysis_gives_the_tables_that_were_carried_on",
+        "tests/e2e/test_clusters_in_browser.py::"
+        "test_the_fleet_leads_to_each_cluster_and_breaks_no_rule[dark]",
+        "tests/e2e/test_clusters_in_browser.py::"
+        "test_no_page_is_wider_than_a_narrow_screen[200 % zoom]",
+        "tests/pages/test_numbers_agree.py::test_growth_of_topics_and_what_is_not_kafkas_add_up_to_"
+        "the_disks[20,000 partitions]",
+        "tests/pages/test_numbers_agree.py::test_the_pages_of_a_group_and_of_its_topic_say_the_same"
+        "[20,000 partitions-gone]",
+        "tests/pages/test_numbers_agree.py::test_the_pages_of_a_group_and_of_its_topic_say_the_same"
+        "[20,000 partitions-slow]",
+        "tests/pages/test_numbers_agree.py::test_what_a_group_holds_back_and_what_its_waiver_adds"
+        "[20,000 partitions-gone]",
+        "tests/pages/test_numbers_agree.py::test_what_a_group_holds_back_and_what_its_waiver_adds"
+        "[20,000 partitions-slow]",
+        "tests/pages/test_numbers_agree.py::test_what_guards_hold[20,000 partitions]",
+        "tests/pages/test_numbers_agree.py::test_when_a_disk_is_full[20,000 partitions]",
+        "tests/spark/test_in_buckets.py::"
+        "test_so_are_slow_followers_orphans_and_what_lies_on_disks",
+        "tests/spark/test_memory_limits.py::test_a_task_that_has_too_little"
+        "[killed-a task's Python was killed]",
+        "tests/unit/analytics/test_memory_of_groups.py::"
+        "test_a_topic_is_not_forgotten_because_no_snapshot_is_older_than_its_absence[True]",
+        "tests/unit/analytics/test_rolled_back.py::"
+        "test_what_only_an_older_releases_analysis_remembers_is_not_forgotten[without0-True]",
+        "tests/unit/analytics/test_rolled_back.py::"
+        "test_what_only_an_older_releases_analysis_remembers_is_not_forgotten[without1-False]",
+        "tests/unit/analytics/test_tasks.py::test_curves_in_more_buckets_are_read_file_by_file[1]",
+        "tests/unit/analytics/test_tasks.py::test_curves_in_more_buckets_are_read_file_by_file[16]",
+        "tests/unit/purge/test_suspicions_end.py::"
+        "test_snapshots_of_each_five_minutes_end_it_after_a_day_without_a_restart[3]",
+        "tests/unit/purge/test_unseen_readers.py::test_a_group_that_catches_up_on_a_backlog_is_no_"
+        "cover_for_who_was_suspected[2.1-True]",
+        "tests/unit/purge/test_unseen_readers.py::test_a_group_that_catches_up_on_a_backlog_is_no_"
+        "cover_for_who_was_suspected[4-True]",
     ),
     "the simulation plays it": (
         "tests/brokers/test_group_patterns.py::"
@@ -105,6 +139,8 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/brokers/test_policies.py::test_as_often_as_commits_is_a_tenth_of_a_second_at_least",
     ),
     "tests of the pages hold it without a browser": (
+        "tests/e2e/test_clusters_in_browser.py::"
+        "test_what_was_chosen_for_one_cluster_is_not_chosen_in_another",
         "tests/e2e/test_declaring_in_browser.py",
         "tests/e2e/test_outage_in_browser.py",
         "tests/e2e/test_people_in_browser.py",
@@ -115,6 +151,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_leader_only_verified_is_chosen_by_what_the_brokers_say",
         "tests/e2e/test_two_operators_in_browser.py",
     ),
+    "make bench measures it": ("tests/e2e/test_first_visit.py",),
     "it is beside the product: accidents of the demo, the wheel, kernels of notebooks": (
         "tests/brokers/test_demo.py::"
         "test_what_is_broken_is_seen_on_the_cluster_and_whole_again_when_healed",
@@ -127,6 +164,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/brokers/test_local_cluster.py::"
         "test_class_data_that_java_cannot_read_or_find_stops_nothing",
         "tests/e2e/test_wheel.py",
+        "tests/unit/test_supply_chain.py::test_the_wheel_is_built_twice_the_same",
         "tests/spark/test_notebooks.py::test_it_runs_headless_in_a_kernel_of_its_own",
     ),
 }  # fmt: skip

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from dashboard.ui.session.routes import TITLES
 from tests.support import sample_store
-from tests.support.browser import dashboard_server, launched
+from tests.support.browser import dashboard_server, launched, rests
 
 GOAL_BYTES, COLD_SECONDS, WARM_SECONDS = 1_500_000, 1.2, 0.5
 # What a page tells first of its own, below the header.
@@ -49,14 +49,19 @@ def visit(context: BrowserContext, address: str) -> Visit:
     page.goto(address, wait_until="commit")
     page.locator(_FIRST).first.wait_for()
     seconds = time.perf_counter() - began
-    _settles(page)
+    _settles(page, sizes)
     page.close()
     return Visit(sum(sizes), seconds)
 
 
-def _settles(page: Page) -> None:
-    page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(1000)  # charts and tables fetch their scripts once they are drawn
+def _settles(page: Page, sizes: list[int]) -> None:
+    """Nothing comes any more: charts and tables fetch their scripts once they are drawn."""
+    come = -1
+    while come != len(sizes):
+        come = len(sizes)
+        rests(page)
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(1000)
 
 
 def first_and_second(browser: Browser, address: str) -> tuple[Visit, Visit]:

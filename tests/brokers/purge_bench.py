@@ -132,7 +132,19 @@ class Bench:
         collected(self.store, utc_now(), topic)  # as a collector that goes on would
         for partition, count in enumerate(counts):
             self.produce(topic, partition, count)
+        self._in_sync(topic)
         return topic
+
+    def _in_sync(self, topic: str) -> None:
+        """Wait for replicas that a busy machine kept from their controller: `under-replicated` is a
+        guard. Not for ever: a test may have stopped a broker before.
+        """
+        until = time.monotonic() + 30
+        with connect({"bootstrap.servers": self.bootstrap}) as live:
+            while time.monotonic() < until:
+                if not any(p.under_replicated for p in live.topics([topic])[topic].partitions):
+                    return
+                time.sleep(0.2)
 
     def _create(self, new: NewTopic) -> None:
         """Again where librdkafka drops the broker that it was about to ask: it met its cluster."""

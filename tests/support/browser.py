@@ -23,7 +23,9 @@ CHROMIUM_ARGUMENTS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run",
 )  # fmt: skip
-_RESTS = """() => !document.querySelector('[data-testid=stStatusWidget], [data-stale=true]')"""
+# Streamlit's script has run, and no script of an element is still fetched.
+_RESTS = """() => !document.querySelector(
+    '[data-testid=stStatusWidget], [data-testid=stSkeleton], [data-stale=true]')"""
 _SHOWS_WITHIN_MS = 60_000
 expect.set_options(timeout=_SHOWS_WITHIN_MS)
 ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import NoReturn
 
@@ -77,10 +78,12 @@ def other_name(settings: Settings, plan: Plan) -> None:
 
 
 def nothing_free(plan: Plan) -> None:
-    """NOTHING_FREE: guards hold every partition."""
+    """NOTHING_FREE: guards hold every partition; the most frequent first."""
     if not plan.free_partitions:
+        holding = Counter(p.kept_by or "no target" for p in plan.partitions).most_common()
+        names = ", ".join(f"{name} on {count}" for name, count in holding)
         raise RefusedError(
-            f"plan {plan.plan_id} has no partition free of guards",
+            f"plan {plan.plan_id} has no partition free of guards: {names}",
             "Read the guards in its preview; each says what lifts it.",
             code="NOTHING_FREE",
         )

@@ -117,6 +117,7 @@ def test_a_plan_without_a_free_partition_is_refused(journal: Journal) -> None:
     with pytest.raises(LowwaterError) as refused:
         enqueue(journal, guarded)
     assert (refused.value.code, refused.value.exit_code) == ("NOTHING_FREE", 3)
+    assert refused.value.message.endswith("free of guards: no-committed-offset on 1")
 
 
 def test_an_expired_plan_that_ran_says_that_it_ran(journal: Journal) -> None:
