@@ -205,14 +205,15 @@ def untold(name: str, why: str) -> Guard:
     return Guard(name, _UNTOLD[name].format(why=why), _TEXTS[name].lift)
 
 
-def elsewhere(data: str, since: str, run: str, before: str) -> Guard:
+def elsewhere(data: str, since: str | None, run: str, before: str | None) -> Guard:
     """`no-history` where the folder does not go on from the history that `run` rested on.
 
-    Both times are of the clocks of then, and prove nothing.
+    Both times are of the clocks of then, and prove nothing; `since` None: the folder is empty.
     """
+    began = "has no snapshot of it" if since is None else f"began at {since}"
     return Guard(
         "no-history",
-        f"The data folder {data}, which began at {since}, does not go on from the history of this "
+        f"The data folder {data}, which {began}, does not go on from the history of this "
         f"cluster that {run} rested on, which began at {before}: this is another folder, or its "
         "history was lost, and groups that are gone, replay windows and measured bytes may be "
         "missing here.",

@@ -196,19 +196,18 @@ def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn]
 
 
 def elsewhere_of(store: ClusterStore, rested: Sequence[RestedOn]) -> Guard | None:
-    """Guard no-history, where the folder does not go on from what runs rested on."""
-    since = known_since(store) if rested else None
-    if since is None:
-        return None
+    """Guard no-history, where the folder does not go on from what runs rested on; an empty one goes
+    on from nothing.
+    """
     for run in rested:
         if not goes_on_from(store, run.known_since):
             before, name = _moment(run.known_since), f"run {run.run_id}"
-            return elsewhere(store.store.root, _moment(since), name, before)
+            return elsewhere(store.store.root, _moment(known_since(store)), name, before)
     return None
 
 
-def _moment(since: str) -> str:
-    at = began_at(since)
+def _moment(since: str | None) -> str | None:
+    at = None if since is None else began_at(since)
     return since if at is None else format_time(at)
 
 

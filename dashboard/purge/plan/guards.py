@@ -80,10 +80,10 @@ def _of_the_plan(
     over = folder = None
     if planned_partitions > most_partitions:
         over = Finding(guard("over-limit", partitions=planned_partitions, limit=most_partitions))
-    if facts.unknown_to is not None:
-        folder = Finding(guard("no-history", data=facts.unknown_to))
-    elif facts.elsewhere is not None:
+    if facts.elsewhere is not None:
         folder = Finding(facts.elsewhere, fact="elsewhere")
+    elif facts.unknown_to is not None:
+        folder = Finding(guard("no-history", data=facts.unknown_to))
     reading = reading_of(facts.readings, topic)
     return of_history(reading, folder, facts.unremembered.get(topic), over=over)
 

@@ -507,7 +507,11 @@ def test_a_run_by_a_store_that_was_never_analyzed_moves_no_journal(
     assert rested is not None and rested.run_id == first
 
 
-@pytest.mark.parametrize("write", [analyzed, snapshot], ids=["analyzed", "collected alone"])
+@pytest.mark.parametrize(
+    "write",
+    [analyzed, snapshot, lambda _store, _at: None],
+    ids=["analyzed", "collected alone", "empty"],
+)
 def test_a_yes_to_delete_records_makes_no_other_folder_the_one_that_counts(
     machine: Machine, tmp_path: Path, write: Callable[[ClusterStore, datetime], object]
 ) -> None:
