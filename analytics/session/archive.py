@@ -6,7 +6,6 @@ per Java and pyspark version; a job never waits for it and never fails because o
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ from pyspark.sql import functions as F
 
 from analytics.session.session import archive_path, is_local, open_session
 from dashboard.core.errors import LowwaterError
+from dashboard.core.locks import take
 from dashboard.core.processes import find_java
 from dashboard.settings.settings import Settings, load
 
@@ -107,12 +107,7 @@ def _exercise(spark: SparkSession, folder: Path) -> None:
 def _alone(lock: Path) -> Iterator[bool]:
     """Whether this process is the only builder; the lock ends with the process, however it ends."""
     with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield take(file.fileno())
 
 
 def _end_in_time() -> None:

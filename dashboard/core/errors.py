@@ -11,7 +11,6 @@ LowwaterError
 ├── ReportError           1  a report that cannot be made on this machine
 ├── RefusedError          3  guards or rules refuse: nothing was sent
 │   └── ApprovalRequired  3  a second person must approve what was asked for
-├── PartialError          2  some partition is not done
 ├── ClusterError          4  nothing could be read from Kafka
 │   ├── BrokerError       4  one broker could not be reached or refused
 │   └── OtherClusterError 4  another cluster answers at a known address
@@ -130,13 +129,6 @@ class ApprovalRequired(RefusedError):
         """The error object, and in it the request."""
         (body,) = super().to_json().values()
         return {"error": {**body, "request_id": self.request_id}}
-
-
-class PartialError(LowwaterError):
-    """At least one partition of a run is not done."""
-
-    exit_code = 2
-    default_code = "NOT_DONE"
 
 
 class ClusterError(LowwaterError):

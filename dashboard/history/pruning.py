@@ -202,7 +202,7 @@ def only_witnesses(
     are named unread.
     """
     newest = _newest_whole(cluster)
-    known_to, unread = _shown(newest), {*late(ids, newest)}
+    known_to, unread = _folded_to(newest), {*late(ids, newest)}
     unfolded = [n for n in sorted(ids, reverse=True) if n > known_to or n in unread]
     stays = iter([name for name in unfolded if name in keep])
     ahead = next(stays, None)
@@ -229,12 +229,8 @@ def only_witnesses(
     return spared
 
 
-def folded_to(cluster: ClusterStore) -> str:
-    """The snapshot up to which the newest analysis remembers every group; "" if there is none."""
-    return _shown(_newest_whole(cluster))
-
-
-def _shown(analysis: Manifest | None) -> str:
+def _folded_to(analysis: Manifest | None) -> str:
+    """The snapshot up to which an analysis remembers every group; "" if there is none."""
     return "" if analysis is None else str(analysis.details.get("snapshot_id", ""))
 
 

@@ -255,7 +255,7 @@ def show_repartition(screen: Screen) -> None:
     if not found:
         return
     st.html(head_html(found))
-    cards = [card_html(one) for one in _problems(found)[:SHOWN]]
+    cards = cards_html(found)
     for at in range(0, len(cards), 2):
         for place, card in zip(st.columns(2, gap="small"), cards[at : at + 2], strict=False):
             with place, st.container(border=True, height="stretch"):
@@ -287,14 +287,6 @@ def _diagnosed(
     return diagnose(_cluster, open_journal(), _settings, _now)
 
 
-def cards_html(found: Sequence[Diagnosis]) -> str:
-    """All of it as one piece, without Streamlit's columns."""
-    if not found:
-        return f'<div class="lw"><p>{markup.text(words.NO_TOPIC)}</p></div>'
-    cards = "".join(card_html(one) for one in _problems(found)[:SHOWN])
-    return head_html(found) + cards + rest_html(found)
-
-
 def head_html(found: Sequence[Diagnosis]) -> str:
     """How many topics there are, and how many of each kind."""
     return (
@@ -314,7 +306,12 @@ def _rhythms_html(lines: Sequence[str]) -> str:
     return f'<ul class="lw-list">{listed}{rest}</ul>'
 
 
-def card_html(one: Diagnosis) -> str:
+def cards_html(found: Sequence[Diagnosis]) -> list[str]:
+    """The first problems, each as a card."""
+    return [_card_html(one) for one in _problems(found)[:SHOWN]]
+
+
+def _card_html(one: Diagnosis) -> str:
     """One problem; every word of it escaped, since topics and groups name themselves."""
     facts = "".join(f"<dt>{term}</dt><dd>{what}</dd>" for term, what in _facts(one))
     return (

@@ -15,7 +15,7 @@ from dashboard.triage.pieces import OBSTACLES
 ROOT = Path(__file__).parents[2]
 _CODE = re.compile("[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 # Names of classes of which every error has a code of its own, and what a table says of others.
-_NEVER_SAID = {"DEMO_FAILED", "INVENTORY_INVALID", "NOT_DONE", "REFUSED", "REPORT_FAILED"}
+_NEVER_SAID = {"DEMO_FAILED", "INVENTORY_INVALID", "REFUSED", "REPORT_FAILED"}
 _WHAT = {"LowwaterError": "What nobody foresaw: the message names the file with the traceback"}
 # Functions that take a code as an argument among others, and name it in an error's `code=`.
 _CLASSES = {

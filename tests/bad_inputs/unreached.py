@@ -67,7 +67,6 @@ UNREACHED = {
     "NAME_NOT_VERIFIED": (_PEOPLE, "tests/unit/test_people.py"),
     "NEED_NOT_MET": ("what a disk holds", "tests/unit/cli/test_triage.py"),
     "NOTHING_SAFE": ("what a disk holds", "tests/unit/cli/test_triage.py"),
-    "NOT_DONE": (_CLASS, None),
     "NOT_IN_TIME": ("what a disk holds", "tests/unit/cli/test_triage.py"),
     "NOT_SIGNED_IN": (_PEOPLE, "tests/unit/test_people.py"),
     "NOT_SENT": (_RACE, "tests/unit/cluster/test_delete_records.py"),

@@ -22,7 +22,6 @@ def _subclasses(kind: type[errors.LowwaterError]) -> list[type[errors.LowwaterEr
         (errors.VerdictsError, 1),
         (errors.ReportError, 1),
         (errors.DemoError, 1),
-        (errors.PartialError, 2),
         (errors.RefusedError, 3),
         (errors.ClusterError, 4),
         (errors.LogDirError, 4),

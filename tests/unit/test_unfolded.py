@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.history.pruning import folded_to, only_witnesses, prune_snapshots
+from dashboard.history.pruning import only_witnesses, prune_snapshots
 from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
@@ -150,11 +150,18 @@ def test_a_damaged_snapshot_may_have_seen_any_group_and_does_not_stop_the_prunin
     assert cluster.ids("snapshots") == [hourly, newest]
 
 
-def test_an_analysis_that_cannot_be_read_has_folded_nothing(cluster: ClusterStore) -> None:
-    assert folded_to(cluster) == ""
-    _analyzed(cluster, "20260301T100000000Z-aaaa", whole=False)
-    assert folded_to(cluster) == "", "an earlier version keeps not whom snapshots met"
-    _analyzed(cluster, "20260301T110000000Z-aaaa")
-    assert folded_to(cluster) == "20260301T110000000Z-aaaa"
-    cluster.set_latest("20260301T120000000Z-gone")
-    assert folded_to(cluster) == ""
+@pytest.mark.parametrize("folded", ["nothing", "by an earlier version", "by one that is gone"])
+def test_an_analysis_that_cannot_tell_has_folded_nothing(
+    cluster: ClusterStore, folded: str
+) -> None:
+    """One of an earlier version keeps not whom snapshots met."""
+    alone = _snapshot(cluster, "brief", minutes=190)
+    hourly = _snapshot(cluster, minutes=160)
+    _snapshot(cluster, minutes=1)
+    if folded != "nothing":
+        _analyzed(cluster, hourly, whole=folded == "by one that is gone")
+    if folded == "by one that is gone":
+        cluster.set_latest("20260301T120000000Z-gone")
+    assert _pruned(cluster) == ()
+    _analyzed(cluster, hourly)
+    assert _pruned(cluster) == (alone,)

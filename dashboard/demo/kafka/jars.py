@@ -4,7 +4,6 @@ pyspark, then cached.
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import os
 import re
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from dashboard.broker_metrics.exposition import RULES
 from dashboard.core.errors import DemoError
+from dashboard.core.locks import wait_for
 from dashboard.core.processes import find_command
 from dashboard.demo import processes
 
@@ -89,7 +89,7 @@ def _complete(home: Path) -> bool:
 def locked(path: Path) -> Iterator[None]:
     """A block that one process at a time enters; the others wait."""
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        wait_for(file.fileno())
         yield
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
 import secrets
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import JournalError, RefusedError
+from dashboard.core.locks import take
 from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_folder import FOLDER, Measured, opened
 from dashboard.orphans.sweep.sweep_items import (
@@ -306,19 +306,19 @@ def _folders(path: str, folder: int) -> list[str]:
 def lock(folder: int, where: str) -> None:
     """Take an open folder for this sweep alone, until it is closed. Raises RefusedError."""
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise RefusedError(
-            f"another sweep works on {where}",
-            "Wait until it has ended.",
-            code="SWEEP_BUSY",
-        ) from error
+        taken = take(folder)
     except OSError as error:
         raise JournalError(
             f"{where} cannot be locked: {_text(error)}",
             "Sweep a local file system that knows flock(2).",
             code="SWEEP_LOCK_FAILED",
         ) from error
+    if not taken:
+        raise RefusedError(
+            f"another sweep works on {where}",
+            "Wait until it has ended.",
+            code="SWEEP_BUSY",
+        )
 
 
 def rename(source: str, source_folder: int, name: str, folder: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError, StoreError
+from dashboard.core.locks import take
 from dashboard.history.seen_topics import ids_of
 from dashboard.people import people
 from dashboard.people.people import Who
@@ -202,7 +202,7 @@ def _alone(settings: Settings, store: ClusterStore) -> Iterator[None]:
     try:
         path.mkdir(parents=True, exist_ok=True)
         with (path / name).open("ab") as file:
-            while not _taken(file.fileno()):
+            while not take(file.fileno()):
                 if time.monotonic() >= deadline:
                     raise StoreError(
                         f"somebody else has been writing declarations for {_PATIENCE_SECONDS} s",
@@ -217,11 +217,3 @@ def _alone(settings: Settings, store: ClusterStore) -> Iterator[None]:
             "Correct the folder's rights; nothing was declared.",
             code="STORE_UNWRITABLE",
         ) from error
-
-
-def _taken(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

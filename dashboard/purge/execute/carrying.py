@@ -6,7 +6,6 @@ carries the run out, and a second one leaves it alone.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
@@ -17,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from dashboard.core.errors import JournalError, RefusedError, SettingsError
+from dashboard.core.locks import take
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.execute import Execution
@@ -121,9 +121,7 @@ def run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
     except OSError as error:
         raise _no_lock(path, error) from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not take(file.fileno()):
             yield False
             return
         try:  # who holds it, for an operator who wonders

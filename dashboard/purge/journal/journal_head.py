@@ -15,7 +15,6 @@ copy of both, looked at beside the original, forgets what was asked there since.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import hashlib
 import os
 import pwd
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.core.errors import JournalError
+from dashboard.core.locks import wait_for
 from dashboard.core.network_folders import keeps_files
 
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -230,7 +230,7 @@ class HeadFile:
             file = self._made(self.path)
             self._keep_name()  # or a power failure takes the file, and not the journal's mark of it
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            wait_for(file)
             yield file
         finally:
             os.close(file)
