@@ -47,8 +47,8 @@ STEPS: Mapping[str, Step] = {
     ),
     "purge": Step(
         "what exactly would happen",
-        "The plan was read from the brokers just now: per partition the target, records and bytes, "
-        "and what guards it. Nothing is sent yet. Type the sentence of step 4, then purge.",
+        "With topics chosen, a plan is read from the brokers: per partition the target, records "
+        "and bytes, and what guards it. Nothing is sent before you type the sentence of step 4.",
     ),
     _RUN: Step(
         "what happened",
