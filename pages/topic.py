@@ -12,7 +12,7 @@ from dashboard.core.arrow import records
 from dashboard.settings.price import Price
 from dashboard.store.finding_rows import Blocker, GrowthRow
 from dashboard.topics.retention_fit import SHORTER, span
-from dashboard.ui import lags, over_time, reclaimable
+from dashboard.ui import lags, over_time, reclaimable, segments
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.growth.advice import FIT_TABLE
@@ -54,7 +54,8 @@ def show() -> None:
         over_time.topic_line(screen, name)
         st.html(reclaimable.topic_html(facts_of(screen), findings.table("holds"), name))
         looking.offer_topic(screen, name)
-        st.html(places_html(screen, name) + configs_html(screen, name))
+        st.html(places_html(screen, name) + segments.of_topic_html(screen, name, row.partitions))
+        st.html(configs_html(screen, name))
     blockers = blockers_of(screen, name)
     with side:
         show_answers(screen, row, blockers)

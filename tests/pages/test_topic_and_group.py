@@ -18,6 +18,7 @@ from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
 from dashboard.store.snapshot_files import new_id
 from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 from dashboard.ui import over_time
 from tests.pages.conftest import Open, read, said
 from tests.pages.purges import Requests, queued
@@ -48,6 +49,54 @@ def test_a_topic_says_what_it_holds_who_holds_it_where_it_lies_and_how_it_is_set
         held,
     )
     assert "name=billing-replay" in links(app)[held]
+
+
+def with_segments(store: ClusterStore, columns: dict[str, list[Any]]) -> None:
+    """The newest snapshot once more, with segments that inventories counted."""
+    now, newest = utc_now(), store.latest("snapshots")
+    assert newest is not None
+    manifest, writer = store.manifest("snapshots", newest), store.begin("snapshots", now)
+    for table in manifest.tables:
+        writer.write(table, store.read("snapshots", newest, table))
+    count = len(columns["base_offset"])
+    rows = {"topic": ["orders"] * count, "kind": ["live"] * count, "log_dir": ["/kafka"] * count,
+            "directory": ["orders-0"] * count, "snapshot_id": [writer.id] * count,
+            "taken_at": [now] * count, **columns}  # fmt: skip
+    writer.write("segments", build(SNAPSHOT_TABLES["segments"], rows))
+    writer.commit(1.0, manifest.details)
+
+
+def test_a_topic_tells_which_segments_a_purge_can_take_whole(
+    open_page: Open, tmp_path: Path
+) -> None:
+    store = sample_store.write(tmp_path / "data", now=utc_now() - timedelta(minutes=1))
+    assert "Segments" not in said(open_page("topic", variant=None, name="orders"))
+    old = utc_now() - timedelta(hours=5)
+    with_segments(store, {
+        "partition": [0, 0, 0, 1], "broker_id": [1, 1, 1, 2], "base_offset": [0, 100, 200, 0],
+        "log_bytes": [1 << 30, 1 << 29, 1 << 20, 1 << 21], "newest_at": [old, old, old, old],
+    })  # fmt: skip
+    text = said(open_page("topic", variant=None, name="orders"))
+    (section,) = re.findall("<h2>Segments .*?</table>", text)
+    assert re.sub("<.*?>", "", section.split("</h2>")[0]) == (
+        "Segments 1.5 GiB in closed ones, which go whole once a target is past them; 3.0 MiB in "
+        "active ones, which go once they have rolled"
+    )
+    assert [
+        [re.sub("<.*?>", "", cell) for cell in re.findall("<td.*?</td>", row)]
+        for row in re.findall("<tr><td.*?</tr>", section)
+    ] == [
+        ["0", "1 · /kafka", "3", "1.5 GiB", "1.0 MiB", "5 h ago"],
+        ["1", "2 · /kafka", "1", "0 B", "2.0 MiB", "5 h ago"],
+    ]
+
+
+def test_a_topic_of_which_no_inventory_tells_says_how_to_make_one(
+    open_page: Open, tmp_path: Path
+) -> None:
+    store = sample_store.write(tmp_path / "data", now=utc_now() - timedelta(minutes=1))
+    with_segments(store, {name: [] for name in ("partition", "broker_id", "base_offset")})
+    assert "lowwater inventory scan" in said(open_page("topic", variant=None, name="orders"))
 
 
 def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
