@@ -43,12 +43,12 @@ NEVER_LIFTABLE = (
 @dataclass(frozen=True, slots=True)
 class _Text:
     reason: str  # with {facts}
-    lift: str  # with {facts}, and of a group {waiver} and {override} as words of a command line
+    # With {facts}, {override}, and of a group {waiver}, as words of a command line.
+    lift: str
 
 
-def _override(what: str, name: str, word: str = "") -> str:
-    given = word or f'"{name}=WHY"'
-    return f"{what}; or --override {given} when their loss is accepted."
+def _override(what: str) -> str:
+    return f"{what}; or --override {{override}} when their loss is accepted."
 
 
 _TEXTS: dict[str, _Text] = {
@@ -89,71 +89,70 @@ _TEXTS: dict[str, _Text] = {
     ),
     "no-committed-offset": _Text(
         "{who}: what was read here is unknown.",
-        _override("Commit an offset, or waive the group", "no-committed-offset"),
+        _override("Commit an offset, or waive the group"),
     ),
     "no-history": _Text(
         "The data folder {data} holds no snapshot of this cluster: no group that is gone, no "
         "replay window and no measured bytes count.",
-        _override("Name the folder that lowwater collect fills (--data)", "no-history"),
+        _override("Name the folder that lowwater collect fills (--data)"),
     ),
     "stale-history": _Text(
         "{why}: a group that came and went since then is known to nobody.",
         _override(
             "Let lowwater watch (or lowwater collect) see all groups again, and ask whether one "
-            "came and went meanwhile",
-            "stale-history",
+            "came and went meanwhile"
         ),
     ),
     "readers-undeclared": _Text(
         "Nobody declared that the groups of {topic} are all its readers; others may read it "
         "without committing.",
-        _override("Declare its readers (owner, groups, replay window)", "readers-undeclared"),
+        _override("Declare its readers (owner, groups, replay window)"),
     ),
     "unseen-reader-suspected": _Text(
         "{topic} sends out {bytes_out} an hour where its groups explain {explained}: "
         "somebody reads it without committing.",
-        _override("Find the reader and let it commit", "unseen-reader-suspected"),
+        _override("Find the reader and let it commit"),
     ),
     "members-without-commits": _Text(
         "Group {group_id} has members that read this partition and no committed offset here.",
-        _override("Let the group commit", "members-without-commits", "{override}"),
+        _override("Let the group commit"),
     ),
     "share-group": _Text(
         "Share group {group_id} may still want records below the target ({why}).",
-        _override("Let it acknowledge them", "share-group", "{override}"),
+        _override("Let it acknowledge them"),
     ),
     "changelog-source": _Text(
         "{topic} may be the source of a state store ({why}): Kafka Streams restores from it "
         "whatever its groups committed.",
-        _override("{ends}", "changelog-source"),
+        _override("{ends}"),
     ),
     "remote-storage": _Text(
         "{topic} has remote storage, where records are kept for long on purpose: a purge deletes "
         "them there as well as on brokers' disks, whoever still reads them from afar.",
-        _override("Use remote retention", "remote-storage"),
+        _override("Use remote retention"),
     ),
     "under-replicated": _Text(
         "Replicas on {brokers} are not in sync: waiting for all would stall, and one that is "
         "elected later could bring records back.",
-        _override("Wait until every replica is in sync", "under-replicated"),
+        _override("Wait until every replica is in sync"),
     ),
     "reassigning": _Text(
         "The partition is being reassigned (adding {adding}, removing {removing}).",
-        _override("Wait until the reassignment ends", "reassigning"),
+        _override("Wait until the reassignment ends"),
     ),
     "leader-log-dir-move": _Text(
         "The leader, broker {broker_id}, is moving the partition to {log_dir}: waiting for all "
         "replicas waits for that move too.",
-        _override("Wait until the move ends", "leader-log-dir-move"),
+        _override("Wait until the move ends"),
     ),
     "unclean-election-enabled": _Text(
         "unclean.leader.election.enable is true for {topic}: a replica that missed the purge "
         "may become leader and bring records back.",
-        _override("Set it to false", "unclean-election-enabled"),
+        _override("Set it to false"),
     ),
     "over-limit": _Text(
         "The plan has {partitions} partitions; settings allow {limit} in one run.",
-        _override("Plan fewer topics at a time", "over-limit"),
+        _override("Plan fewer topics at a time"),
     ),
 }
 
@@ -168,8 +167,7 @@ _UNSEEN = "Whether somebody reads {topic} without committing cannot be told sinc
 
 
 _ELSEWHERE_LIFT = _override(
-    "Mount the data folder again, or name the one that lowwater watch filled then (--data)",
-    "no-history",
+    "Mount the data folder again, or name the one that lowwater watch filled then (--data)"
 )
 
 
@@ -180,7 +178,7 @@ def guard(name: str, **facts: Any) -> Guard:
     topic, planned, found · not-deletable topic, policy · system-topic topic ·
     beyond-last-stable-offset target_offset, last_stable_offset · target-unresolved why ·
     unread-by-group group_id, committed_offset, target_offset, records ·
-    no-committed-offset who · readers-undeclared topic ·
+    no-committed-offset who, and the group_id if it is of one · readers-undeclared topic ·
     unseen-reader-suspected topic, bytes_out, explained · members-without-commits group_id ·
     share-group group_id, why · changelog-source topic, why, ends · remote-storage topic ·
     under-replicated brokers · reassigning adding, removing · leader-log-dir-move broker_id,
@@ -188,10 +186,13 @@ def guard(name: str, **facts: Any) -> Guard:
     stale-history why.
     Raises KeyError for an unknown name or a missing fact: both are defects of the caller.
     """
-    text = _TEXTS[name]
-    if (group_id := facts.get("group_id")) is not None:
-        facts = {**words(name, group_id), **facts}
+    text, group_id = _TEXTS[name], facts.get("group_id")
+    facts = {**(_of_all(name) if group_id is None else words(name, group_id)), **facts}
     return Guard(name, text.reason.format_map(facts), text.lift.format_map(facts))
+
+
+def _of_all(name: str) -> dict[str, str]:
+    return {"override": f'"{name}=WHY"'}
 
 
 @lru_cache(maxsize=1 << 14)  # an analysis asks for the same groups in each bucket
@@ -202,7 +203,8 @@ def words(name: str, group_id: str) -> Mapping[str, str]:
 
 def untold(name: str, why: str) -> Guard:
     """`reassigning` or `leader-log-dir-move` where nobody can tell whether it is so."""
-    return Guard(name, _UNTOLD[name].format(why=why), _TEXTS[name].lift)
+    lift = _TEXTS[name].lift.format_map(_of_all(name))
+    return Guard(name, _UNTOLD[name].format(why=why), lift)
 
 
 def elsewhere(data: str, since: str | None, run: str, before: str | None) -> Guard:
@@ -217,15 +219,16 @@ def elsewhere(data: str, since: str | None, run: str, before: str | None) -> Gua
         f"cluster that {run} rested on, which began at {before}: this is another folder, or its "
         "history was lost, and groups that are gone, replay windows and measured bytes may be "
         "missing here.",
-        _ELSEWHERE_LIFT,
+        _ELSEWHERE_LIFT.format_map(_of_all("no-history")),
     )
 
 
 def unmeasured(topic: str, until: str, why: str, before: str | None) -> Guard:
     """`unseen-reader-suspected` where it cannot be measured any more; `before`: what was seen."""
     told = _UNSEEN.format(topic=topic, until=until, why=why)
-    lift = _override("Collect with broker metrics again", "unseen-reader-suspected")
-    return Guard("unseen-reader-suspected", f"{told} Then it {before}." if before else told, lift)
+    name = "unseen-reader-suspected"
+    lift = _override("Collect with broker metrics again").format_map(_of_all(name))
+    return Guard(name, f"{told} Then it {before}." if before else told, lift)
 
 
 def share_why(*, reads_topic: bool, error: str | None) -> str:

@@ -235,7 +235,8 @@ def _down(
     read = {(kept.topic, kept.group_id) for kept in held if kept.topic_id == ids[kept.topic]}
     by_topic: dict[str, list[Guard]] = {}
     for topic, group in sorted(found - read):
-        text = guard("no-committed-offset", who=f"Group {group} may come upon it yet")
+        who = f"Group {group} may come upon it yet"
+        text = guard("no-committed-offset", who=who, group_id=group)
         by_topic.setdefault(topic, []).append(text)
     return by_topic
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.cli.purge.lift_flags import parse_lift
 from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
 from dashboard.history.deleted import deleted
 from dashboard.history.pruning import prune_snapshots
@@ -69,6 +71,21 @@ def plan_of(live: FakeCluster, store: ClusterStore) -> Plan:
 
 def names(plan: Plan) -> list[list[str]]:
     return [[guard.name for guard in part.guards] for part in plan.partitions]
+
+
+def test_what_the_guard_of_one_group_offers_lifts_it_of_no_other(store: ClusterStore) -> None:
+    live = FakeCluster(2)
+    live.offsets_of = {g: {1: 5} for g in ("billing", "new-app")} | {"etl": {0: 90, 1: 90}}
+    snapshot(store, 60)
+    request = PlanRequest((TOPIC,), parse_target("offset:50"), by="ann")
+    read = read_live(live, SETTINGS, store, request, now=NOW)
+    stand = {g.reason.split()[1]: g.lift for g in read.plan([]).partitions[0].guards}
+    (offered,) = re.findall('--override "(.*?=WHY)"', stand["new-app"])
+    (part, _) = read.plan([parse_lift(offered, lambda: ())]).partitions
+    assert [(found.name, found.group_id) for found in part.lifted] == [
+        ("no-committed-offset", "new-app")
+    ]
+    assert [guard.reason.split()[1] for guard in part.guards] == ["billing"]
 
 
 @pytest.mark.parametrize("members", [0, 1])

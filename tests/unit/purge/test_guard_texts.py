@@ -45,7 +45,13 @@ def test_lift_of_an_unread_group_spells_the_override_for_that_group() -> None:
     assert '--override "unread-by-group:billing=WHY"' in lift
 
 
-@pytest.mark.parametrize("name", ["unread-by-group", "members-without-commits", "share-group"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("unread-by-group", "members-without-commits", "share-group"),
+        *("no-committed-offset", "changelog-source"),
+    ],
+)
 @pytest.mark.parametrize("group_id", [
     "billing", "my group", "$(touch PWNED)", "`touch PWNED`", 'a"; touch PWNED; "', "a\\", "x!y",
     "it's", "a=b", " edges ", "-rf", "line\nend; touch PWNED", "turn\u202eed", "bom\ufeff",
