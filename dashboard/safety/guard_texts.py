@@ -104,7 +104,7 @@ _TEXTS: dict[str, _Text] = {
         ),
     ),
     "readers-undeclared": _Text(
-        "Nobody declared that the groups of {topic} are all its readers; others may read it "
+        "It is not declared that the groups of {topic} are all its readers; others may read it "
         "without committing.",
         _override("Declare its readers (owner, groups, replay window)"),
     ),

@@ -52,15 +52,21 @@ def declared(
 ) -> TopicDeclaration | None:
     """What is declared of a topic: by the first match in the settings, else by the page's.
 
-    The longer replay window of both counts: whoever writes a glob does not know who rewinds a
-    topic that it takes in.
+    The longer replay window of both counts, and beside a glob the page's word that others may read
+    the topic: whoever writes a glob does not know who rewinds, or reads, a topic that it takes in.
     """
     first, other = (
         next((d for d in found if d.matches(topic)), None) for found in (in_settings, on_page)
     )
     if first is None or other is None:
         return first or other
-    return replace(first, replay_window=max(first.replay_window, other.replay_window))
+    readers = "unknown" if _wild(first.glob) and other.readers == "unknown" else first.readers
+    longer = max(first.replay_window, other.replay_window)
+    return replace(first, readers=readers, replay_window=longer)
+
+
+def _wild(glob: str) -> bool:
+    return not set("*?[").isdisjoint(glob)
 
 
 def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
@@ -83,7 +89,7 @@ def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
 
 def _takes_all_of(glob: str, other: str) -> bool:
     """Whether a glob surely matches whatever the other one does, a name being one of itself."""
-    if not set("*?[").intersection(other):
+    if not _wild(other):
         return fnmatch.fnmatchcase(other, glob)
     one_sign = _ONE_SIGN.sub("\0", other)  # whichever it is, of the glob a star alone takes it
     return not set("?[").intersection(glob) and fnmatch.fnmatchcase(one_sign, glob)

@@ -69,7 +69,8 @@ class Standing:
         also = f" and {more} more" if more else ""
         return RefusedError(
             f'{first}{also}: declared by [topics."{found.glob}"] of {self.source}, which counts '
-            "before anything that is declared here, but for a longer replay window",
+            "before anything that is declared here, but for a longer replay window and, beside a "
+            "glob, that others may read it",
             "Edit it there, or leave these topics out.",
             code="DECLARED_IN_SETTINGS",
         )

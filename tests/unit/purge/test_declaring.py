@@ -276,6 +276,31 @@ def test_the_longer_replay_window_of_settings_and_page_counts(
     assert row["replay_window_ms"] == counts * 86_400_000
 
 
+@pytest.mark.parametrize(
+    ("glob", "page", "counts"),
+    [
+        ("ord*", "unknown", "unknown"),
+        ("orders", "unknown", "groups"),
+        ("ord*", "groups", "groups"),
+        ("ord*", None, "groups"),
+    ],
+)
+def test_a_glob_takes_nobodys_word_back_that_others_read_a_topic(
+    settings: Settings, store: ClusterStore, journal: Journal, *, glob: str, page: str | None,
+    counts: str,
+) -> None:  # fmt: skip
+    """Team B's job reads it without committing, and who wrote the glob had never heard of it."""
+    if page:
+        say(settings, store, journal, "orders", replace(WEEK, readers=page))
+    entry = {"owner": "file", "readers": "groups"}
+    there = replace(settings, topics=(declaration(glob, entry, "lowwater.toml"),))
+    assert standing(there, store, ["orders"]).by_topic["orders"].readers == counts
+    rows = [{"topic_no": 0, "topic": "orders", "topic_id": "id-1", "is_internal": False}]
+    declared = all_declarations(there, store.declarations())
+    (row,) = describe(pa.Table.from_pylist(rows), declared).to_pylist()
+    assert row["readers_declared"] is (counts == "groups")
+
+
 def test_an_earlier_release_reads_what_is_declared_of_an_id(store: ClusterStore) -> None:
     """It refuses a row with a key that it does not know."""
     row = {"glob": "orders", "owner": "a", "topic_id": "id-1"}
