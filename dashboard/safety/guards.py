@@ -185,7 +185,8 @@ def _add_topic_guards(
     unread = pa.scalar("the topic's configs were not read")
     found.add("target-unresolved", policy.is_null(), why=unread)
     kept = pc.invert(pc.match_substring(policy, "delete"))
-    found.add("not-deletable", kept, topic=rows["topic"], policy=policy)
+    said = pc.if_else(pc.equal(policy, ""), "empty", policy)
+    found.add("not-deletable", kept, topic=rows["topic"], policy=said)
 
 
 def _add_without_target(found: _Found, groups: Standing) -> None:

@@ -92,7 +92,9 @@ def _offsets(args: argparse.Namespace, plan: Plan | None) -> Made:
     from dashboard.purge.jobs import queue_refusals
 
     assert plan is not None
-    text = queue_refusals.offsets_json(context.read_settings(args), plan, utc_now())
+    settings = context.read_settings(args)
+    with context.open_journal(settings) as journal:
+        text = queue_refusals.offsets_json(settings, journal, plan, utc_now())
     output.write_text(args.out, text)
     free = len(plan.free_partitions)
     value = {"plan_id": plan.plan_id, "cluster_id": plan.cluster_id, "partitions": free}

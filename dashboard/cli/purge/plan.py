@@ -83,7 +83,12 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the plan and print its preview. Raises as `drafts.draft` does; 3 with none free."""
+    """Write the plan and print its preview. Raises as `drafts.draft` does; 3 with none free.
+
+    READ_ONLY where targets for Kafka's tool are asked for and every purge is switched off.
+    """
+    from dashboard.purge.jobs import queue_refusals
+
     settings = context.read_settings(args)
     if args.waive or args.override:
         who = context.actor(settings)
@@ -91,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
     output.check_writable(args.out)
     if args.offsets_out:
         output.check_writable(args.offsets_out)
+        with context.open_journal(settings) as journal:
+            queue_refusals.read_only(settings, journal)  # Kafka's tool knows no switch
     target = _target(args)
     overrides = read_client_config(args.client_config) if args.client_config else {}
     if args.bootstrap_server:

@@ -146,7 +146,7 @@ def _readable(live: Cluster, due: Collection[TopicPartition]) -> list[TopicParti
     known = {
         name
         for name, state in live.topics(names).items()
-        if not state.error and configs.get(name, {}).get("cleanup.policy")
+        if not state.error and configs.get(name, {}).get("cleanup.policy") is not None
     }
     return [key for key in due if key.topic in known]
 

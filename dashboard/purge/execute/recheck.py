@@ -325,7 +325,7 @@ def _place(
     if seen.log_start_offset >= target:
         result.arrived[key] = seen
         return
-    if not facts.configs.get(key.topic, {}).get("cleanup.policy"):
+    if facts.configs.get(key.topic, {}).get("cleanup.policy") is None:
         why = f"the configs of topic {key.topic} cannot be read, so its guards cannot be judged"
         result.unreadable[key] = Refusal("CONFIGS_UNREADABLE", why)
         return

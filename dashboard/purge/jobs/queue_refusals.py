@@ -130,16 +130,17 @@ def again_or_late(
         _too_old(settings, plan, now)
 
 
-def offsets_json(settings: Settings, plan: Plan, now: datetime) -> str:
+def offsets_json(settings: Settings, journal: Journal, plan: Plan, now: datetime) -> str:
     """The free targets for Kafka's own tool, by `refuse_offsets`."""
-    refuse_offsets(settings, plan, now)
+    refuse_offsets(settings, journal, plan, now)
     return plan.offsets_json()
 
 
-def refuse_offsets(settings: Settings, plan: Plan, now: datetime) -> None:
-    """NOTHING_FREE, PLAN_EXPIRED, NOT_LIFTABLE or GUARDED: what no queue would take is not handed
-    to a tool that looks at nothing again, neither at groups nor at a topic made anew.
+def refuse_offsets(settings: Settings, journal: Journal, plan: Plan, now: datetime) -> None:
+    """READ_ONLY, NOTHING_FREE, PLAN_EXPIRED, NOT_LIFTABLE or GUARDED: what no queue would take is
+    not handed to a tool that looks at nothing again, neither at groups nor at a topic made anew.
     """
+    read_only(settings, journal)
     nothing_free(plan)
     _too_old(settings, plan, now)
     forbidden_overrides(settings, plan)

@@ -465,7 +465,7 @@ def _all_found(states: Mapping[str, TopicState], names: list[str]) -> None:
 
 def _configs_known(configs: Mapping[str, Mapping[str, str | None]], names: list[str]) -> None:
     for name in names:
-        if not configs.get(name, {}).get("cleanup.policy"):
+        if configs.get(name, {}).get("cleanup.policy") is None:  # empty: nothing is ever deleted
             raise RefusedError(
                 f"the configs of topic {name} cannot be read, so its guards cannot be judged",
                 "Check that this principal may DESCRIBE_CONFIGS there and that brokers answer, "

@@ -16,6 +16,7 @@ from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.preview import GroupLoss, Preview, preview
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import text
+from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, context
 from dashboard.views import formats
 
@@ -46,7 +47,9 @@ def downloads(plan: Plan) -> None:
         st.download_button(
             "↓ Targets (JSON of Kafka's delete-records tool)",
             access.at_click(
-                lambda: queue_refusals.offsets_json(context.settings(), plan, utc_now())
+                lambda: queue_refusals.offsets_json(
+                    context.settings(), open_journal(), plan, utc_now()
+                )
             ),
             file_name=f"offsets-{plan.plan_id}.json",
             mime="application/json",
@@ -70,7 +73,7 @@ def downloads(plan: Plan) -> None:
 
 def _withheld(plan: Plan) -> str | None:
     try:
-        queue_refusals.refuse_offsets(context.settings(), plan, utc_now())
+        queue_refusals.refuse_offsets(context.settings(), open_journal(), plan, utc_now())
     except RefusedError as error:
         return error.message
     return None

@@ -88,6 +88,16 @@ def test_free_targets_are_written_for_kafkas_tool_and_read_back(
     }
 
 
+def test_while_every_purge_is_switched_off_a_plan_is_written_and_no_targets(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOWWATER_READ_ONLY", "true")
+    words = [*TOPIC, "--out", "plan.json"]
+    assert main([*words, "--offsets-out", "o.json"]) == 3
+    assert not Path("o.json").exists()
+    assert main(words) == 0
+
+
 def test_with_no_free_partition_there_are_no_offsets_to_write(asked: list[dict[str, Any]]) -> None:
     words = ["plan", "--topic", "held", "--to", "committed", "--out", "p.json"]
     assert main([*words, "--offsets-out", "o.json"]) == 3

@@ -153,6 +153,17 @@ def test_offsets_of_a_plan_that_has_expired_are_not_given_to_a_tool_that_checks_
     assert not (alone / "offsets.json").exists()
 
 
+def test_offsets_are_given_to_no_other_tool_while_every_purge_is_switched_off(
+    alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alone / "plan.json").write_text(a_plan().to_json_text())
+    monkeypatch.setenv("LOWWATER_READ_ONLY", "true")
+    words = ("--format", "offsets-json", "--out", "offsets.json", "--plan", "plan.json")
+
+    assert report(capsys, *words, exit_code=3)["error"]["code"] == "READ_ONLY"
+    assert not (alone / "offsets.json").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [

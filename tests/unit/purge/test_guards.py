@@ -60,6 +60,7 @@ def test_a_partition_in_a_bad_moment_is_guarded(change: dict[str, Any], guard: s
     ("configs", "guard"),
     [
         ({"cleanup.policy": "compact"}, "not-deletable"),
+        ({"cleanup.policy": ""}, "not-deletable"),
         ({"cleanup.policy": "compact,delete"}, "changelog-source"),
         ({"remote.storage.enable": "true"}, "remote-storage"),
         ({"confluent.tier.enable": "true"}, "remote-storage"),

@@ -50,6 +50,16 @@ def test_configs_that_cannot_be_read_are_no_leave(room: Room) -> None:
     assert ended(room, plan) == ("not_done", "CONFIGS_UNREADABLE", 0)
 
 
+def test_of_a_topic_from_which_nothing_is_ever_deleted_that_is_said(room: Room) -> None:
+    """An empty cleanup.policy (KIP-1161) is read, unlike one that no broker tells."""
+    plan = room.plan()
+    empty = (ConfigEntry("topic", TOPIC, "cleanup.policy", "", "DYNAMIC_TOPIC_CONFIG"),)
+    room.live.configs = lambda *_: empty  # type: ignore[method-assign]
+    assert ended(room, plan) == ("not_done", "not-deletable", 0)
+    (guard,) = room.plan().partitions[0].guards
+    assert "cleanup.policy of orders is empty" in guard.reason
+
+
 def test_a_plan_without_the_epoch_it_was_read_in_is_refused(room: Room) -> None:
     assert ended(room, edited(room.plan(), leader_epoch=None)) == ("not_done", "offsets-reused", 0)
 
