@@ -21,11 +21,9 @@ from dashboard.ui.session import collector, context, routes
 from dashboard.ui.session.collector import Standing
 from dashboard.ui.session.context import Choice, Screen, Tables
 from dashboard.ui.session.header import alert_html, alerts_of
-from dashboard.views import formats
-from dashboard.views import headline as days_to_full
+from dashboard.views import formats, headline
 from dashboard.views.colours import RECLAIMABLE
 from dashboard.views.facts import partition_facts
-from dashboard.views.headline import Headline, headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Overlook:
     trouble: str = ""
     standing: Standing | None = None
     taken_at: datetime | None = None
-    numbers: Headline | None = None
+    numbers: headline.Headline | None = None
     room: Room | None = None
     running: int | None = None
     today: int | None = None
@@ -90,12 +88,14 @@ def _looked(settings: Settings, cluster: ClusterStore, known: Overlook, now: dat
 
 
 @st.cache_resource(max_entries=200, show_spinner="Reading each cluster's newest findings …")
-def _numbers(_cluster: ClusterStore, path: str, analysis: str) -> tuple[Headline, Room | None]:
+def _numbers(
+    _cluster: ClusterStore, path: str, analysis: str
+) -> tuple[headline.Headline, Room | None]:
     """Of one analysis, read once: what Overview's sentence and its first disk say."""
     del path  # part of the key: two clusters may hold the same id
     disks = _cluster.read("findings", analysis, "disks")
     facts = partition_facts(_cluster.read("findings", analysis, "reclaimable"))
-    numbers = headline(facts, _cluster.read("findings", analysis, "blockers"), disks)
+    numbers = headline.headline(facts, _cluster.read("findings", analysis, "blockers"), disks)
     found = making_room.rooms(disks, _cluster.read("findings", analysis, "growth"))
     return numbers, found[0] if found else None
 
@@ -177,7 +177,7 @@ def _disk(one: Overlook, key: str) -> str:
     broker = str(one.room.broker_id)
     label = markup.to(routes.address("broker", cluster=key, name=broker), one.room.label)
     mark = "<b>⚠ needs room</b><br>" if one.urgent else ""
-    return f"{mark}{label}<br><small>{text(days_to_full.said(one.room.growth))}</small>"
+    return f"{mark}{label}<br><small>{text(headline.said(one.room.growth))}</small>"
 
 
 def _reclaimable(one: Overlook, key: str) -> str:

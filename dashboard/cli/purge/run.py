@@ -17,7 +17,7 @@ from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import JournalError, LowwaterError, UsageError
 from dashboard.core.visible import in_lines
 from dashboard.core.words import plural
-from dashboard.purge.forecast import waits as wait_outcomes
+from dashboard.purge.forecast import waits
 from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,
@@ -211,7 +211,7 @@ def describe(view: RunView) -> str:
         *after(view),
         *_messages(view.partitions),
         *preview.made_moves(view.moves),
-        *waits(run.receipt),
+        *waited(run.receipt),
         receipt(run.receipt, over=run.watched_until is not None and utc_now() >= run.watched_until),
     ]
     if run.error is not None:
@@ -259,9 +259,9 @@ def receipt(found: Receipt | None, *, over: bool = False) -> str:
     )
 
 
-def waits(found: Receipt | None) -> list[str]:
+def waited(found: Receipt | None) -> list[str]:
     """How long answers took against the forecast that was made just before sending."""
-    told = wait_outcomes.said(found.waits) if found else None
+    told = waits.said(found.waits) if found else None
     return [f"waits: {told}"] if told else []
 
 

@@ -17,7 +17,7 @@ from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
-from dashboard.purge.journal import journal_head as refusals
+from dashboard.purge.journal import journal_head
 from dashboard.purge.journal.journal_chain import ARCHIVE, FIRST_HASH, AsTold, hash_of
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
@@ -60,7 +60,7 @@ class JournalFile:
         self._as_told = AsTold(self.rows)
         with self._wrapped():
             if not on_network and (kind := network_type(path.parent)) is not None:
-                raise refusals.on_network(path, kind)
+                raise journal_head.on_network(path, kind)
             with _of_the_folders_owner(path):
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._db = self._opened()
@@ -122,7 +122,7 @@ class JournalFile:
 
     def _refuse_another(self) -> None:
         with self._wrapped():
-            if (error := refusals.not_ours(self.path)) is not None:
+            if (error := journal_head.not_ours(self.path)) is not None:
                 raise error
 
     @contextmanager
@@ -191,7 +191,7 @@ class JournalFile:
         if (error := self._lost_since(kept)) is not None:
             return error
         if (wrong := self._as_told.wrong()) is not None:
-            return refusals.mixed(self.path, wrong)
+            return journal_head.mixed(self.path, wrong)
         return self._copied()
 
     def _copied(self) -> JournalError | None:
@@ -200,21 +200,21 @@ class JournalFile:
                 return None
         if self.is_archive():  # it is handed out, and moved to where archives are kept
             return None
-        return refusals.a_copy(self.path, self.head().seq)
+        return journal_head.a_copy(self.path, self.head().seq)
 
     def _lost_since(self, kept: Head) -> JournalError | None:
         newest = self.head()
         if kept == NOTHING:
             if newest == NOTHING or not self.rows(_MARKED):  # a new one, or of an earlier version
                 return None
-            return refusals.rolled_back(
+            return journal_head.rolled_back(
                 self.path,
                 newest.seq,
                 f"has lost {self._head_file.path.name}, its newest entry's number",
             )
         first = self.rows("SELECT min(seq) AS seq FROM entries")[0]["seq"]
         if kept.seq > newest.seq:
-            return refusals.rolled_back(
+            return journal_head.rolled_back(
                 self.path,
                 newest.seq,
                 f"ends with entry {newest.seq}, but entry {kept.seq} was written",
@@ -223,7 +223,7 @@ class JournalFile:
         archived = first is not None and kept.seq < first
         if archived or [row["hash"] for row in found] == [kept.hash]:
             return None
-        return refusals.rolled_back(
+        return journal_head.rolled_back(
             self.path, newest.seq, f"has another entry {kept.seq} than the one that was written"
         )
 
@@ -284,7 +284,7 @@ class JournalFile:
             raise JournalError(
                 f"the purge journal {self.path} cannot be written or read: {error}",
                 # SQLite's word for a damaged file is this class itself, for all else one below it.
-                f"{refusals.restore(self.path)} or start a new state_dir."
+                f"{journal_head.restore(self.path)} or start a new state_dir."
                 if type(error) is sqlite3.DatabaseError
                 else "Free disk space or correct its rights; nothing is sent without a journal.",
             ) from error

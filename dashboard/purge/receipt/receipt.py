@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.execute.states import all_arrived, doubtful, followed
-from dashboard.purge.forecast import waits as wait_outcomes
+from dashboard.purge.forecast.waits import requests
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import receipt_bytes
@@ -78,7 +78,7 @@ def start(
         if r.key in targets and r.topic not in remote
     ]
     unsettled = any(doubtful(r) or (followed(r) and r.state != "not_done") for r in rows)
-    waits, topics = tuple(wait_outcomes.requests(rows)), tuple(sorted(remote))
+    waits, topics = tuple(requests(rows)), tuple(sorted(remote))
     body = Receipt(final=not unsettled, waits=waits, remote_topics=topics or None)
     return _apart(foreseen(body, rows, plan), parts, _counted(rows))
 

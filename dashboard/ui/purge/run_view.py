@@ -13,7 +13,7 @@ from dashboard.broker_metrics.sources import Sources, sources_of
 from dashboard.core.clock import utc_now
 from dashboard.core.words import first_letter_up
 from dashboard.domain.model import BrokerMetric
-from dashboard.purge.forecast import waits as wait_outcomes
+from dashboard.purge.forecast import waits
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
 from dashboard.purge.journal.journal_tables import watching
 from dashboard.purge.plan.moves import MoveRow
@@ -131,9 +131,9 @@ def _freed_by_broker(receipt: Receipt) -> Counter[int]:
 def _notes(receipt: Receipt) -> list[str]:
     """The gap's cause, waits against their forecast, what retention took, what producers added."""
     notes = [f"{text(first_letter_up(receipt.gap))}."] if receipt.gap else []
-    waits = wait_outcomes.said(receipt.waits)
-    if waits:
-        notes.append(f"{text(first_letter_up(waits))}.")
+    told = waits.said(receipt.waits)
+    if told:
+        notes.append(f"{text(first_letter_up(told))}.")
     if unmeasured := receipt.unmeasured_partitions:
         notes.append(f"{formats.plural(unmeasured, 'partition')} had no prediction.")
     if receipt.retention_bytes:
