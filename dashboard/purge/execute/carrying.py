@@ -73,6 +73,7 @@ def carry_out(
     """
     run = journal.head(run_id)
     if run.open:
+        run.options.all_known(f"run {run_id}")
         plan = journal.plan(run_id)
         journal.carried(run_id, now())
         begin = Beginning(journal, run, plan, policies, now)

@@ -62,6 +62,7 @@ def main(argv: list[str] | None = None) -> int:
 def _work(journal: Journal, run_id: str, *, again: bool) -> None:
     run = journal.head(run_id)
     try:
+        run.options.all_known(f"run {run_id}")
         own = _own_settings()
         chosen = _settings(run)
         current = CurrentSettings(chosen, environ=_pinned(run))

@@ -191,7 +191,7 @@ def _values(request_id: str, plan: Plan, asked: Asked, now: datetime) -> tuple[A
         request_id, asked.token, plan.plan_id, plan.sha256, pack(plan.to_json_text()),
         plan.cluster_id, plan.cluster_name, asked.mode, asked.requester, asked.how,
         canonical(asked.role_values), asked.from_where, asked.typed,
-        canonical(asdict(asked.options)), canonical(asked.connection), format_time(now),
+        canonical(asked.options.to_json()), canonical(asked.connection), format_time(now),
         format_time(asked.expires_at), "asked", None, None, None,
     )  # fmt: skip
 
@@ -201,7 +201,7 @@ def _request(row: sqlite3.Row) -> PurgeRequest:
     asked = Asked(
         row["token"], row["mode"], row["requester"], row["how"],
         tuple(json.loads(row["role_values"])), row["from_where"], row["typed"],
-        Options(**json.loads(row["options"])), json.loads(row["connection"]),
+        Options.of(row["options"]), json.loads(row["connection"]),
         parse_time(row["expires_at"]),
     )  # fmt: skip
     decided = row["decided_at"]
@@ -243,13 +243,14 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
         decides, so that racing callers get one run; for a policy's run also what
         `journal_gate.admit` refuses, for an approved one REQUEST_CLOSED or REQUEST_EXPIRED.
         """
+        options.all_known("what was asked for")
         run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         run = {
             "run_id": run_id, "token": token, "plan_id": plan.plan_id,
             "plan_sha256": plan.sha256, "plan": pack(plan.to_json_text()),
             "cluster_id": plan.cluster_id, "cluster_name": plan.cluster_name, "mode": mode,
             "state": "queued", "who": who, "from_where": from_where, "typed": typed,
-            "options": canonical(asdict(options)), "connection": canonical(connection),
+            "options": canonical(options.to_json()), "connection": canonical(connection),
             "queued_at": format_time(now), "heartbeat_at": format_time(now),
         }  # fmt: skip
         rows = [

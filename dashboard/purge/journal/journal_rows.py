@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from dashboard.core.clock import format_time
+from dashboard.core.errors import JournalError
 from dashboard.core.words import number
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_pack import Stored
@@ -37,6 +39,28 @@ class Options:
     unsent_for_ms: int = 3_600_000  # from queueing on; what is not sent by then never is
     most_silence_ms: int = 600_000  # of the worker; after more a person must resume the run
     broker_timeout_ms: int | None = None
+    newer: tuple[str, ...] = ()  # names of those that a newer release kept: not known here
+
+    @classmethod
+    def of(cls, text: str) -> Options:
+        """Out of a journal. One that a newer release wrote can be looked at, and cancelled, after a
+        return to this one; nothing is sent by it (`all_known`).
+        """
+        told: dict[str, Any] = json.loads(text)
+        own = told.keys() & ({each.name for each in fields(cls)} - {"newer"})
+        return cls(**{name: told[name] for name in own}, newer=tuple(sorted(told.keys() - own)))
+
+    def to_json(self) -> dict[str, Any]:
+        """As a journal keeps them."""
+        return {name: value for name, value in asdict(self).items() if name != "newer"}
+
+    def all_known(self, whose: str) -> None:
+        """Raises JournalError where there are `newer` ones: each may be a limit that counts."""
+        if self.newer:
+            raise JournalError(
+                f"{whose} has options of a newer release: {', '.join(self.newer)}",
+                "Let that release carry it out, or cancel it and plan again.",
+            )
 
 
 @dataclass(frozen=True, slots=True)

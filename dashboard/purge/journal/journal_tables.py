@@ -107,7 +107,7 @@ def run_row(row: sqlite3.Row) -> RunRow:
     values["none_done"] = bool(row["none_done"])
     receipt = row["receipt"]
     values["kept_receipt"] = Stored(receipt, Receipt.from_json) if receipt else None
-    return RunRow(**values, options=Options(**json.loads(row["options"])))
+    return RunRow(**values, options=Options.of(row["options"]))
 
 
 @lru_cache(maxsize=256)  # the rows of one request were all sent at the same moment

@@ -6,7 +6,6 @@ reads the run afterwards, in whatever process, sees the later of two that raced.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -179,7 +178,7 @@ def _pause_if_silent(db: sqlite3.Connection, run_id: str, now: datetime) -> None
     if run is None or run["state"] not in OPEN_RUN_STATES:
         return
     last = run["alive_at"]
-    most = timedelta(milliseconds=Options(**json.loads(run["options"])).most_silence_ms)
+    most = timedelta(milliseconds=Options.of(run["options"]).most_silence_ms)
     if last is None or abs(now - parse_time(last)) <= most:
         return
     if run["policy"] is not None:

@@ -379,7 +379,7 @@ def _run(journal: JournalReads, view: RunView) -> dict[str, object]:
         **view.to_json(),
         "typed": view.run.typed,
         "plan_sha256": view.run.plan_sha256,
-        "options": asdict(view.run.options),
+        "options": view.run.options.to_json(),
         "plan": plan,
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -12,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.core.errors import ClusterError, SettingsError
+from dashboard.core.errors import ClusterError, JournalError, SettingsError
 from dashboard.domain.model import TopicPartition
+from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.jobs import queue, worker
 from dashboard.purge.journal.journal import open_default
 from dashboard.purge.journal.journal_pack import pack
@@ -92,6 +95,29 @@ def test_read_only_that_is_written_while_a_worker_sends_stops_its_next_request(
 def test_a_worker_that_comes_after_the_window_sends_nothing(room: ServiceRoom) -> None:
     room.clock.sleep(3600)
     assert work(room) == "refused"
+    assert room.live.sent == []
+
+
+def test_nothing_is_sent_of_a_run_with_options_that_a_newer_release_queued(
+    room: ServiceRoom,
+) -> None:
+    """It is seen, said so of, and cancelled, by the release that somebody went back to."""
+    (before,) = room.runs()
+    told = {**before.options.to_json(), "most_bytes": 10}
+    with closing(sqlite3.connect(room.journal.file.path)) as db, db:
+        db.execute("UPDATE runs SET options = ?", (json.dumps(told),))
+    (run,) = room.runs()
+    assert run.options == replace(before.options, newer=("most_bytes",))
+    assert started(room, "--again") == "queued"
+    error = room.journal.head(run.run_id).error
+    assert error is not None and "options of a newer release: most_bytes" in error["message"]
+    with pytest.raises(JournalError, match="most_bytes"):
+        carry_out(
+            room.live, room.journal, run.run_id, now=room.clock, sleep=room.clock.sleep,
+            read_only=lambda: None, standards=lambda _: pytest.fail("looked"),
+        )  # fmt: skip
+    queue.request_cancel(room.settings, room.journal, run.run_id, "ann")
+    assert started(room, "--again") == "cancelled"
     assert room.live.sent == []
 
 
