@@ -165,6 +165,7 @@ def _numbers(found: Lags, replicas: pa.Table, curves: ReplicaCurves) -> dict[str
         "lag_records": _whole(records, known),
         "lag_bytes": _whole(size, known & (sized | level)),
         "lag_seconds": pa.array(seconds, mask=~(level | writes)),
+        "log_start_offset": replicas["log_start_offset"],
         "log_start_lag": behind,
         "trend": pa.array(TRENDS).take(pa.array(found.trend, mask=found.trend < 0)),
         "catch_up_seconds": pa.array(left, mask=~(level | catching)),

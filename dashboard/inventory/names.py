@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import is_unicode
 
-# Every name that offsets were ever kept under: kafka.server.checkpoints and kafka.log.LogManager;
-# the last two are their names before Kafka 1.1.
+# Every name that offsets were ever kept under. Brokers since 0.11 write the first three
+# (kafka.log.LogManager, kafka.server.ReplicaManager); the others are of builds before KIP-107 was
+# released, whose text has log-begin-offset-checkpoint.
 CHECKPOINTS = (
     "log-start-offset-checkpoint",
     "replication-offset-checkpoint",

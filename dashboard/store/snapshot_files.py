@@ -20,10 +20,10 @@ if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     from dashboard.store.tables import TableSpec
 
 # Minor: columns were added (readers fill nulls). Major: readers must refuse.
-SCHEMA_VERSION = (1, 7)
+SCHEMA_VERSION = (1, 8)
 # Of a folder in several buckets: who looks for one file a table would find none. A folder with one
 # bucket is written as before, so that older releases go on with the store of a smaller cluster.
-IN_BUCKETS = (2, 1)
+IN_BUCKETS = (2, 2)
 Kind = Literal["snapshots", "findings"]
 Part = tuple[str, int]  # a file of a table, and its rows
 

@@ -254,7 +254,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             catch_up_seconds=pa.float64(), in_sync=_FLAG, alive=_FLAG, slow=_FLAG, cause=_TEXT,
             reason=_TEXT, holds_low_watermark=_FLAG, append_per_second=pa.float64(),
             lag_per_second=pa.float64(), samples=_I32, observed_at=_TIME, behind_since=_TIME,
-            fetcher_lag=_I64,
+            fetcher_lag=_I64, log_start_offset=_I64,
         ),
         # Per topic and broker, and per broker (topic null), how fast its counters went lately;
         # null: not measured. Gauges of a broker as it told them last, if in this snapshot.

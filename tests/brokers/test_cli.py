@@ -76,8 +76,13 @@ def test_from_collect_to_a_finished_purge(bench: Bench, lowwater: Shell) -> None
         (0, 2500),
         (1, 500),
     ]
-    code, view = lowwater("preview", "plan.json")
+    look = ("--records", "2", "--of", f"{topic}-0", "--values", "text")
+    code, view = lowwater("preview", "plan.json", *look)
     assert (code, view["sha256"]) == (0, plan["sha256"])
+    (looked,) = view["looked_at"]
+    shown = [looked["first"], *looked["sampled"], looked["last"]]
+    assert [r["offset"] for r in shown] == [0, 833, 1666, 2499], "below the target"
+    assert [r["value"]["shown"].split()[0] for r in shown] == ["0", "833", "1666", "2499"]
 
     words = ["apply", "plan.json", "--mode", "wait-all", "--sha256", plan["sha256"]]
     code, refused = lowwater(*words, "--confirm", "purge everything")

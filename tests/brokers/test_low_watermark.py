@@ -17,7 +17,7 @@ from tests.brokers.test_followers import found_in, snapshots
 from tests.brokers.test_forecast import left_behind, throttled
 
 PLACED = [[1, 2, 3]]
-STARTS = ("log_start_lag", "holds_low_watermark")
+STARTS = ("log_start_offset", "log_start_lag", "holds_low_watermark")
 
 
 @pytest.fixture
@@ -50,16 +50,16 @@ def test_of_a_stopped_follower_nothing_is_told_and_nobody_waits(
     bench: Bench, cluster: LocalCluster, store: ClusterStore
 ) -> None:
     topic = bench.topic(100, placed=PLACED)
-    assert told(bench, store, topic) == {2: (0, False), 3: (0, False)}
+    assert told(bench, store, topic) == {2: (0, 0, False), 3: (0, 0, False)}
     cluster.stop_broker(3)
     try:
         done = delete(bench, topic, 60)
         assert (done.error, done.low_watermark) == (None, 60), "it is not alive: nobody waits"
-        assert told(bench, store, topic) == {2: (0, False), 3: (None, False)}
+        assert told(bench, store, topic) == {2: (60, 0, False), 3: (None, None, False)}
     finally:
         cluster.start_broker(3)
     until(lambda: starts(bench, topic) == dict.fromkeys((1, 2, 3), 60))
-    assert told(bench, store, topic) == {2: (0, False), 3: (0, False)}
+    assert told(bench, store, topic) == {2: (60, 0, False), 3: (60, 0, False)}
 
 
 def test_of_a_follower_that_hangs_nothing_is_guessed_while_the_purge_waits_for_it(
@@ -71,7 +71,7 @@ def test_of_a_follower_that_hangs_nothing_is_guessed_while_the_purge_waits_for_i
         waited = delete(bench, topic, 60)
         found = told(bench, store, topic)
     assert waited.error == "REQUEST_TIMED_OUT", "it is alive by the metadata"
-    assert found == {2: (0, False), 3: (None, False)}
+    assert found == {2: (60, 0, False), 3: (None, None, False)}
     until(lambda: starts(bench, topic) == dict.fromkeys((1, 2, 3), 60))
 
 
@@ -93,6 +93,6 @@ def test_a_throttled_follower_holds_the_low_watermark_by_what_it_lacks(
     assert waited.error == "REQUEST_TIMED_OUT"
     assert (before[1], before[2]) == (target, target)
     assert before[3] is not None and before[3] < target
-    assert found == {2: (0, False), 3: (target - before[3], True)}
+    assert found == {2: (target, 0, False), 3: (before[3], target - before[3], True)}
     until(lambda: starts(bench, topic) == dict.fromkeys((1, 2, 3), target))
-    assert told(bench, store, topic)[3] == (0, False)
+    assert told(bench, store, topic)[3] == (target, 0, False)

@@ -5,10 +5,13 @@ its host removes what it kept, once nothing wants it any more.
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -101,12 +104,16 @@ class Host:
         rows = store.read("findings", writer.id, "orphans").to_pylist()
         return {row["topic"]: row for row in rows}
 
+    @property
+    def line(self) -> tuple[str, ...]:
+        aside = str(self.log_dir.parent / "service-quarantine")
+        where = ("--log-dirs", str(self.log_dir), "--quarantine-dir", aside)
+        return ("orphans", "run", "--once", *where)
+
     def round(self, *flags: str) -> Row:
         """One round of the service, switched on by the sentence that it told, if any."""
         on = ("--confirm", self.sentence) if self.sentence else ()
-        aside = str(self.log_dir.parent / "service-quarantine")
-        line = ("orphans", "run", "--once", "--log-dirs", str(self.log_dir))
-        _, told, err = self.call(*line, "--quarantine-dir", aside, *flags, *on)
+        _, told, err = self.call(*self.line, *flags, *on)
         assert "rows" in told, told
         if not self.sentence:
             self.sentence = err.split('--confirm "')[1].split('"')[0]
@@ -161,7 +168,8 @@ def test_what_was_reassigned_away_from_a_broker_that_was_down_goes_by_itself(
     workload = Workload({"bootstrap.servers": cluster.bootstrap})
     moved, revived = (workload.topic(assignment=[[BROKER, 1]], retention_ms="-1") for _ in range(2))
     kept = workload.topic(assignment=[[BROKER, 1, 3]])  # not all of the broker is orphans
-    for topic in (moved, revived, kept):
+    laid = workload.topic(assignment=[[1, 3]], retention_ms="-1")
+    for topic in (moved, revived, laid, kept):
         produce(cluster.bootstrap, topic, 0, aged=topic != kept)
     cluster.stop_broker(BROKER)
     try:
@@ -171,8 +179,11 @@ def test_what_was_reassigned_away_from_a_broker_that_was_down_goes_by_itself(
         cluster.start_broker(BROKER)
     until_well(cluster)
     folder, other = host.stray(moved), host.stray(revived)
-    for stray in (folder, other):
-        grow_old(stray)
+    # A copy under a live name, laid there while the broker runs: it does not list that one.
+    copied = host.log_dir / f"{laid}-0"
+    shutil.copytree(cluster.log_dir(1) / copied.name, copied)
+    for orphan in (folder, other, copied):
+        grow_old(orphan)
     log_dirs = ("--log-dirs", str(host.log_dir), "--broker", str(BROKER))
     assert host.call("inventory", "scan", *log_dirs, "--out", host.inventory)[0] == 0
 
@@ -195,7 +206,7 @@ def test_what_was_reassigned_away_from_a_broker_that_was_down_goes_by_itself(
     }
 
     # Its own retention lets go of it; the other one is assigned again before the delay ends.
-    for topic in (moved, revived):
+    for topic in (moved, revived, laid):
         let_go(workload, topic)
     assign(cluster, revived, to=[1, BROKER])
     until_well(cluster)
@@ -204,13 +215,19 @@ def test_what_was_reassigned_away_from_a_broker_that_was_down_goes_by_itself(
     found = host.look()
     assert (found[moved]["verdict"], found[moved]["kind"]) == ("removable", "moved-away")
     assert found[revived]["verdict"] == "never"
+    assert (found[laid]["verdict"], found[laid]["directory"]) == ("removable", copied.name)
     keep(workload, moved, "-1")
+    with service(host) as leading:
+        assert next(leading)["state"] == "on"
+        code, answer, _ = host.call(*host.line, "--confirm", host.sentence)
+        assert (code, answer["error"]["code"]) == (3, "NOT_LEADING"), "one acts"
     assert codes(host.round())[folder.name] == "last-copy", "the cluster is asked again"
     keep(workload, moved, "1000")
     acted = host.round()
     assert (acted["state"], states(acted)[folder.name]) == ("on", "moved")
     assert (states(acted)[other.name], other.is_dir()) == ("refused", True)
     (aside,) = (Path(r["quarantined_as"]) for r in acted["rows"] if r["state"] == "moved")
+    assert not copied.exists(), "nothing holds it open: it went with the round before"
     assert sum(f.stat().st_size for f in aside.glob("*.log")) == logs
 
     # In quarantine it stays as long as the broker is assigned the partition, and goes after that.
@@ -223,8 +240,24 @@ def test_what_was_reassigned_away_from_a_broker_that_was_down_goes_by_itself(
     assert "deleted" in [r["state"] for r in host.round("--quarantine", "0s")["rows"]]
     assert not aside.exists()
     assert other.is_dir()
-    told(host.folder / "state", folder.name)
+    for name in (folder.name, copied.name):
+        told(host.folder / "state", name)
     workload.close()
+
+
+@contextmanager
+def service(host: Host) -> Iterator[Iterator[Row]]:
+    """The events of a service in a process of its own, which SIGKILL ends."""
+    line = [word for word in host.line if word != "--once"]
+    command = [sys.executable, "-c", "from dashboard.cli.main import run; run()", *line, "--json"]
+    with subprocess.Popen(
+        [*command, "--confirm", host.sentence], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield (json.loads(event) for event in process.stdout)
+        finally:
+            process.kill()
 
 
 def told(state_dir: Path, name: str) -> None:

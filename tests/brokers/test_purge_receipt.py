@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition as Part
 
+from dashboard.cluster.live import connect
+from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.domain.model import TopicPartition
+from dashboard.inventory import scan
+from dashboard.inventory.loading import Inventory, load
+from dashboard.inventory.recorder import Recorder
 from dashboard.purge.jobs import queue
 from dashboard.purge.receipt import gap
 from dashboard.purge.receipt.model import Receipt
+from dashboard.purge.receipt.on_disk import FILE
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds, until
 from tests.brokers.purge_proof import Left, assert_proved, segments, segments_below
@@ -22,7 +30,7 @@ SEGMENT = 1 << 20
 
 
 def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher_was_killed(
-    bench: Bench, cluster: LocalCluster
+    bench: Bench, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     topic = bench.topic(3000, 300)
     key = TopicPartition(topic, 0)
@@ -37,6 +45,10 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     until(lambda: bench.journal.run(view.run.run_id).run.receipt is not None)
     bench.kill_worker(view.run.run_id)
     assert not bench.journal.run(view.run.run_id).run.receipt_final
+    until(lambda: written(taken(cluster, tmp_path), key) == [2900] * 3, 60)
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        disks = taken(cluster, tmp_path)
+        collect(live, bench.store, now=utc_now, progress=lambda _: None, inventories=disks)
     later = utc_now() + timedelta(minutes=1)
     assert view.run.run_id in queue.respawn_stale(bench.settings, bench.journal, now=later)
     until(lambda: bench.journal.run(view.run.run_id).run.receipt_final, 60)
@@ -47,6 +59,7 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     for replica in receipt.replicas:
         broker = replica.broker_id
         assert replica.freed_bytes == deletable[broker]
+        assert replica.durable_at == disks[broker - 1].scanned_at
         on_disk = sum(file.stat().st_size for file in segments(cluster, broker, key))
         assert replica.size_bytes == on_disk
         assert replica.before_bytes == on_disk + deletable[broker]
@@ -62,6 +75,29 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     assert kinds(bench, view.run.run_id).count("receipt") == 1
     left = Left(topic, 0, "done", range(2900, 3000)), Left(topic, 1, "done", range(260, 300))
     assert_proved(bench, view, "done", *left)
+
+
+def taken(cluster: LocalCluster, folder: Path) -> list[Inventory]:
+    """Every broker's disk as it is now."""
+    return [taken_of(cluster, broker, str(folder / f"{broker}")) for broker in (1, 2, 3)]
+
+
+def taken_of(cluster: LocalCluster, broker: int, out: str) -> Inventory:
+    log_dirs = [str(log_dir) for log_dir in cluster.log_dirs(broker)]
+    with Recorder(out, broker, log_dirs, newest_from=scan.NEWEST_FROM) as recorder:
+        scan.scan(log_dirs, recorder, now=utc_now)
+        recorder.finish()
+    return load(out)
+
+
+def written(disks: Iterable[Inventory], key: TopicPartition) -> list[int]:
+    """The log starts of that partition in the brokers' checkpoint files."""
+    rows = [row for disk in disks for row in disk.tables["checkpoints"].to_pylist()]
+    return [
+        row["offset"]
+        for row in rows
+        if (row["file"], row["topic"], row["partition"]) == (FILE, key.topic, key.partition)
+    ]
 
 
 @pytest.mark.slow  # waits for two receipts

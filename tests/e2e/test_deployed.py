@@ -104,6 +104,25 @@ def test_promtool_takes_the_rules_and_each_fires_when_it_should(tmp_path: Path) 
     assert "SUCCESS" in promtool("test", "rules", str(file))
 
 
+def test_a_dashboard_of_kip_370_finds_its_gauges_by_the_broker(tmp_path: Path) -> None:
+    names = RULES.with_name("kip-370.rules.yaml")
+    promtool("check", "rules", str(names))
+    series = 'kafka_log_LogManager_OrphanLogPartitionCount{broker_id="2",instance="here:9464"}'
+    jmx = "kafka_log_logmanager_orphanlogpartitioncount"
+    told = {"labels": f'{jmx}{{broker_id="2",instance="2"}}', "value": 3}
+    asked = {"expr": jmx, "eval_time": "2m", "exp_samples": [told]}
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": series, "values": "3x5"}],
+            "promql_expr_test": [asked],
+        }
+    ]
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(names)], "tests": tests}))
+    assert "SUCCESS" in promtool("test", "rules", str(file))
+
+
 def test_promtool_takes_the_metrics_and_every_expression_of_the_dashboards(tmp_path: Path) -> None:
     text = own.text(exported.families(tmp_path / "store"))
     # KIP-370 spells its own two; and people ask in days when a disk is full.

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*) | (?P<sign>==|!=|>=|<=|=~|!~|[-+*/%^<>=(){},])""",
     re.VERBOSE,
 )
-_FUNCTIONS = {"absent", "increase", "sum", "max", "min", "count", "topk"}
+_FUNCTIONS = {"absent", "increase", "sum", "max", "min", "count", "topk", "label_replace"}
 _OPERATORS = {"and", "or", "unless", "bool"}
 _GROUPINGS = {"by", "without", "on", "ignoring", "group_left", "group_right"}
 

@@ -15,6 +15,7 @@ from dashboard.core.errors import LowwaterError, unexpected
 from dashboard.purge.execute.carrying import run_lock
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.receipt.on_disk import Checkpoints
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 
 _IDLE_SECONDS = 1.0
@@ -37,6 +38,7 @@ class Following:
     sleep: Callable[[float], None]
     told: Callable[[LowwaterError], None]
     state_dir: Path
+    checkpoints: Checkpoints
     _next: dict[str, datetime] = field(default_factory=dict)
     _watches: dict[str, ReplicaWatch] = field(default_factory=dict)
 
@@ -104,4 +106,7 @@ class Following:
 
     def _watch(self, run_id: str) -> ReplicaWatch:
         run, plan = self.journal.head(run_id), self.journal.plan(run_id)
-        return ReplicaWatch(self.live(), self.journal, run, plan, self.now, self.sleep)
+        return ReplicaWatch(
+            self.live(), self.journal, run, plan, self.now, self.sleep,
+            checkpoints=self.checkpoints,
+        )  # fmt: skip

@@ -28,6 +28,7 @@ from dashboard.policies.service.switching import is_for, on_and_undefined, stand
 from dashboard.purge.jobs.queue import STALE_AFTER
 from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.journal_policies import Hold, Lease, PolicyState
+from dashboard.purge.receipt.on_disk import Checkpoints
 from dashboard.settings.policies.policy import is_open, next_open
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.read_only import wrong
@@ -60,7 +61,7 @@ class Service:
         self.statuses = Statuses(site.journal, site.cluster_id, site.store.name, emit)
         self.following = Following(
             site.journal, self.link.live, site.now, site.sleep, self.went_wrong,
-            site.current.started.state_dir,
+            site.current.started.state_dir, Checkpoints(site.store, site.now),
         )  # fmt: skip
         self.applications = Applications(
             site, link=self.link, lead=self.lead, statuses=self.statuses,

@@ -26,6 +26,7 @@ from dashboard.purge.jobs.worker_process import told_run
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_head import journal_in
 from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.receipt.on_disk import Checkpoints
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from dashboard.settings import settings as settings_file
 from dashboard.settings.current import CurrentSettings
@@ -86,7 +87,10 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
                 current.get(), _store(run), plan.topic_ids, utc_now()
             ),
         )  # fmt: skip
-        ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()
+        ReplicaWatch(
+            live, journal, closed, plan, utc_now, time.sleep,
+            checkpoints=Checkpoints(_store(run), utc_now),
+        ).watch()  # fmt: skip
 
 
 def _own_settings() -> Settings:

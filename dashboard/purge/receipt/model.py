@@ -111,7 +111,8 @@ class ReplicaReceipt(_Replica):
 
     So `dropped_bytes` left, of which `freed_bytes` are the purge's, sure to `unsure_bytes`. No more
     is counted of a log that `restarted`, that `moved` to another log dir or off its broker, or that
-    was `undone` before the purge had reached it.
+    was `undone` before the purge had reached it. `durable_at`: when a scan of its disk first showed
+    the log start there at the target or past it (`on_disk`).
     """
 
     before_bytes: int
@@ -144,6 +145,7 @@ class ReplicaReceipt(_Replica):
     undone: bool = False
     moved: bool = False
     log_dir: str | None = None
+    durable_at: datetime | None = None
 
     @property
     def left_out(self) -> bool:
@@ -153,6 +155,7 @@ class ReplicaReceipt(_Replica):
     def to_json(self) -> dict[str, object]:
         """`most_bytes` where the log cleaner works; flags and `moved_before` where they are so."""
         body = _sorted(self)
+        body["durable_at"] = format_time(self.durable_at) if self.durable_at else None
         del body["cleaned"]
         for name in _ONLY_IF_SO:
             if not body[name]:
@@ -164,10 +167,11 @@ class ReplicaReceipt(_Replica):
     @classmethod
     def from_json(cls, body: Mapping[str, object]) -> ReplicaReceipt:
         older = {new: body.get(old) for new, old in _ONCE_TOLD_BY.items() if new not in body}
-        return _read(cls, {**body, **older, "cleaned": "most_bytes" in body})
+        told = {**body, **older, "cleaned": "most_bytes" in body}
+        return _read(cls, told, durable_at=parse_time)
 
 
-_ONLY_IF_SO = ("moved_before", "restarted", "undone", "moved", "log_dir")
+_ONLY_IF_SO = ("moved_before", "restarted", "undone", "moved", "log_dir", "durable_at")
 # Which key told the same before there was one of its own.
 _ONCE_TOLD_BY = {
     "fallen_bytes": "dropped_bytes", "seen_bytes": "produced_bytes", "own_bytes": "freed_bytes",

@@ -11,24 +11,35 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import NamedTuple
 
 from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.execute.states import all_arrived, doubtful, followed
 from dashboard.purge.forecast.waits import requests
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.plan import Plan
-from dashboard.purge.receipt import receipt_bytes
+from dashboard.purge.receipt import on_disk, receipt_bytes
 from dashboard.purge.receipt.gap import cause
 from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample
 
 # Every live replica is past the target, or another leader brought records back: it stays so.
 _AT_REST = ("done", "reverted")
 _READ = (*_AT_REST, "leader_done")  # what a look at the leader and all followers alone decides
+_CHECKPOINT = "log.flush.start.offset.checkpoint.interval.ms"
 _DEFAULTS_MS = {
     "log.retention.check.interval.ms": 300_000,
-    "log.flush.start.offset.checkpoint.interval.ms": 60_000,
+    _CHECKPOINT: 60_000,
     "file.delete.delay.ms": 60_000,
 }
+
+
+class Settle(NamedTuple):
+    """How long after the last replica arrived its bytes have left, and after that, until its log
+    start is surely on its disk: a scan may show it there sooner (`on_disk`).
+    """
+
+    freed: timedelta
+    checkpoint: timedelta
 
 
 def fallen(receipt: Receipt, sample: Sample) -> dict[TopicPartition, set[int]]:
@@ -41,18 +52,17 @@ def fallen(receipt: Receipt, sample: Sample) -> dict[TopicPartition, set[int]]:
     return found
 
 
-def settle_time(entries: Iterable[ConfigEntry]) -> timedelta:
-    """How long after the last replica arrived its bytes and checkpoint are certain.
-
-    Retention check interval + file delete delay + log start checkpoint interval, the largest
+def settle_time(entries: Iterable[ConfigEntry]) -> Settle:
+    """Retention check interval + file delete delay, and log start checkpoint interval: the largest
     of brokers and topics; Kafka's defaults where they cannot be read.
     """
     found: dict[str, list[int]] = {}
     for entry in entries:
         if entry.key in _DEFAULTS_MS and entry.value is not None:
             found.setdefault(entry.key, []).append(int(entry.value))
-    total = sum(max(found.get(key, [default])) for key, default in _DEFAULTS_MS.items())
-    return timedelta(milliseconds=total)
+    longest = {k: max(found.get(k, [default])) for k, default in _DEFAULTS_MS.items()}
+    checkpoint = timedelta(milliseconds=longest.pop(_CHECKPOINT))
+    return Settle(timedelta(milliseconds=sum(longest.values())), checkpoint)
 
 
 def start(
@@ -152,18 +162,22 @@ def advance(
     settle: timedelta,
     now: datetime,
     *,
+    checkpoint: timedelta = timedelta(0),
     all_read: bool = True,
     last: bool = False,
     gone: Collection[str] = (),
     later: Mapping[TopicPartition, Collection[int]] = MappingProxyType({}),
+    entries: on_disk.Entries = MappingProxyType({}),
 ) -> Receipt:
-    """The receipt after one more sample of `measure`; final once all assigned replicas rest.
+    """The receipt after one more sample of `measure`; final once all assigned replicas have rested
+    for `settle`, when bytes have left, and `checkpoint`, when log starts are on disk.
 
     Not where a leader could not be read in this look (`all_read`): it may start below the target.
     At the `last` look nobody waits any longer for replicas on brokers that are down, nor for
     partitions whose records came back: it is final for those that rest, and the gap names the rest.
     Topics that are `gone`, deleted or made anew, are not waited for either, nor measured any more:
-    their deletion freed the rest, not the purge. `later` are the targets of later purges.
+    their deletion freed the rest, not the purge. `later` are the targets of later purges, `entries`
+    what scans of disks show of log starts: where they tell all, no checkpoint is waited for.
     """
     of = {row.key: row for row in rows}
     newest = {r.place: r for r in sample.replicas if r.topic not in gone}
@@ -178,6 +192,10 @@ def advance(
         )
         for old in receipt.measured
     ]
+    looked = [
+        on_disk.proved(part, entries.get(part.place, ()), of[part.key].target_offset)
+        for part in looked
+    ]
     there = [row for row in rows if row.topic not in gone]
     moved = [row for row in there if row.state != "not_done"]  # by this run, or there already
     arrived = all(map(all_arrived, moved)) and not any(map(doubtful, there))
@@ -185,6 +203,8 @@ def advance(
     arrived_at = (receipt.arrived_at or (now if all_read else None)) if arrived else None
     rested_at = (receipt.rested_at or now) if rested else None
     since = arrived_at or (rested_at if last else None)
+    if arrived_at is None or not _durable(looked, moved):
+        settle += checkpoint
     final = since is not None and now >= since + settle and (all_read or last)
     body = replace(
         _apart(receipt, looked, _counted(rows)),
@@ -196,6 +216,17 @@ def advance(
     )
     body = replace(body, aside=None) if final else body  # never counted now
     return replace(body, gap=cause(body, rows))
+
+
+def _durable(parts: Iterable[ReplicaReceipt], rows: Iterable[PartitionRow]) -> bool:
+    """Whether scans show the log start of every replica there is on its disk."""
+    shown = {part.place for part in parts if part.durable_at is not None}
+    wanted = {
+        (*row.key, broker)
+        for row in rows
+        for broker in (row.leader_id, *(f.broker_id for f in row.followers))
+    }
+    return bool(wanted) and wanted <= shown
 
 
 def _away(part: ReplicaReceipt, row: PartitionRow) -> bool:

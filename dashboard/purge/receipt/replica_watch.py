@@ -20,6 +20,7 @@ from dashboard.purge.plan.moves import MoveRow, skipped_records
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.receipt import receipt, receipt_bytes
 from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample, TopicOutcome
+from dashboard.purge.receipt.on_disk import Checkpoints, Entries
 
 # How fast followers that are behind close in on their leader, from successive reads.
 
@@ -62,7 +63,7 @@ class ReplicaWatch:
     """Watching one run until its receipt is final, or `watched_until` has come.
 
     Until then a broker that is down may be back, or lead by an unclean election; the last look
-    makes the receipt final without it.
+    makes the receipt final without it. `checkpoints` may tell that log starts are on disk.
     """
 
     live: Cluster
@@ -72,9 +73,10 @@ class ReplicaWatch:
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     unread: str | None = None
+    checkpoints: Checkpoints | None = None
     _closing: Closing = field(default_factory=Closing)
     _current: Receipt | None = None
-    _settle: timedelta | None = None
+    _settle: receipt.Settle | None = None
     _began: datetime | None = None
     _answered_at: datetime | None = None
     _overtaken: set[TopicPartition] = field(default_factory=set)
@@ -156,23 +158,31 @@ class ReplicaWatch:
     def _until(self) -> datetime:
         return self.run.watched_until or self.run.queued_at
 
-    def _settle_time(self) -> timedelta:
+    def _settle_time(self) -> receipt.Settle:
         topics = {p.topic for p in self.plan.free_partitions}
         return receipt.settle_time(self.live.configs(sorted(topics), self.live.alive_brokers()))
 
-    def _look(self, current: Receipt, settle: timedelta, *, last: bool = False) -> Receipt:
+    def _look(self, current: Receipt, settle: receipt.Settle, *, last: bool = False) -> Receipt:
         # Sizes go by name: those of a topic made anew count not. So its id is read after them.
         sample = self._sampled(current)
         rows, all_read = self._read()
         current = receipt.foreseen(current, rows, self.plan)
         found = receipt.advance(
-            current, sample, rows, settle, self.now(), all_read=all_read, last=last,
+            current, sample, rows, settle.freed, self.now(), checkpoint=settle.checkpoint,
+            all_read=all_read, last=last,
             gone=self._gone(rows),
             later=self._targets_later() if receipt.moved_on(current, sample, rows) else {},
+            entries=self._on_disk(current),
         )  # fmt: skip
         found = with_calibration(found, rows, self.plan)
         self.journal.write_receipt(self.run.run_id, found, self.now())
         return found
+
+    def _on_disk(self, current: Receipt) -> Entries:
+        """What scans of disks show, once all have arrived: it shortens that wait alone."""
+        if self.checkpoints is None or current.arrived_at is None:
+            return {}
+        return self.checkpoints.read({part.key for part in current.measured})
 
     def _sampled(self, current: Receipt) -> Sample:
         """Sizes of all replicas that a request was sent for; where one fell, of the topic itself.

@@ -17,6 +17,7 @@ from dashboard.purge.forecast import waits
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
 from dashboard.purge.journal.journal_tables import watching
 from dashboard.purge.plan.moves import MoveRow
+from dashboard.purge.receipt import on_disk
 from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,
@@ -136,6 +137,8 @@ def _notes(receipt: Receipt) -> list[str]:
         notes.append(f"{text(first_letter_up(told))}.")
     if unmeasured := receipt.unmeasured_partitions:
         notes.append(f"{formats.plural(unmeasured, 'partition')} had no prediction.")
+    if durable := on_disk.said(receipt):
+        notes.append(f"{text(first_letter_up(durable))}.")
     if receipt.retention_bytes:
         notes.append(f"Retention took {markup.size(receipt.retention_bytes)}, not counted.")
     if receipt.produced_bytes:

@@ -206,6 +206,7 @@ def test_who_holds_the_low_watermark(cluster: Cluster) -> None:
     cluster.starts = {1: 500, 2: 400, 3: 100}
     cluster.snapshot(lambda *_: 0)
     rows = cluster.rows()
+    assert [rows[b, 0]["log_start_offset"] for b in (2, 3)] == [400, 100]
     assert [rows[b, 0]["log_start_lag"] for b in (2, 3)] == [100, 400]
     assert [rows[b, 0]["holds_low_watermark"] for b in (2, 3)] == [False, True]
 

@@ -15,6 +15,7 @@ from tests.support import exported, promql
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "prometheus" / "lowwater.rules.yaml"
+JMX_NAMES = RULES.with_name("kip-370.rules.yaml")
 DASHBOARDS = sorted((ROOT / "deploy" / "grafana").glob("*.json"))
 # What Prometheus itself puts on every series.
 _SCRAPED = {"job", "instance"}
@@ -94,6 +95,22 @@ def test_what_is_never_told_is_found(expression: str, known: dict[str, exported.
 def test_what_is_no_expression_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"whole|function|read"):
         promql.read(text)
+
+
+def test_the_map_of_kip_370_records_its_gauges_as_a_jmx_exporter_would_name_them(
+    known: dict[str, exported.Labels],
+) -> None:
+    (group,) = yaml.safe_load(JMX_NAMES.read_text("utf-8"))["groups"]
+    asked = {rule["record"]: promql.read(rule["expr"]).selectors for rule in group["rules"]}
+    metrics = [name for name in known if "OrphanLogPartition" in name]
+    assert {name: [s.metric for s in found] for name, found in asked.items()} == {
+        name.lower(): [name] for name in metrics
+    }
+    assert {tuple(known[name]) for name in metrics} == {("broker_id",)}
+    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    for name in metrics:
+        bean = f"`kafka.log:type=LogManager,name={name.rpartition('_')[2]}`, attribute `Value`"
+        assert f'| {bean} | `{name}{{broker_id="N"}}` |' in page
 
 
 def test_every_metric_is_on_a_dashboard(known: dict[str, exported.Labels]) -> None:

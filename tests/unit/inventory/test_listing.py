@@ -36,6 +36,43 @@ _TREES = st.dictionaries(_NAMES, st.dictionaries(_FILES, _CONTENT, max_size=6), 
 _ENTRIES = st.lists(st.tuples(st.sampled_from(["a", "b.c"]), st.integers(0, 9)), unique=True)
 
 
+def test_what_a_broker_of_0_11_has_left_is_read_both_ways(tmp_path: Path) -> None:
+    """As OffsetCheckpointFile wrote: a version, a count, and lines in the order of a hash map.
+    Topics had no ids, folders no partition.metadata, and a deleted one an id of 32 digits.
+    """
+    disk = Disk(tmp_path / "data")
+    files = {
+        "replication-offset-checkpoint": "0\n3\n__offsets 12 240\norders 1 77\norders 0 81\n",
+        "recovery-point-offset-checkpoint": "0\n2\norders 1 70\norders 0 80\n",
+        "log-start-offset-checkpoint": "0\n1\norders 0 60\n",
+        "cleaner-offset-checkpoint": "0\n1\n__offsets 12 9\n",  # the log cleaner's own: not ours
+        ".kafka_cleanshutdown": "",
+    }
+    for name, text in files.items():
+        (disk.path / name).write_text(text)
+    gone = f"orders-1.{'5' * 32}-delete"
+    for name in ("orders-0", gone):
+        folder = disk.folder(name, topic_id=None)
+        disk.segment(folder, 40)
+        (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    here = scanned(tmp_path / "scan", disk.path)
+    there = read(tmp_path / "read", listed([disk.path]))
+    assert comparable(there) == comparable(here)
+    rows = here.tables["checkpoints"].to_pylist()
+    assert {(r["file"], r["topic"], r["partition"], r["offset"]) for r in rows} == {
+        ("log-start-offset-checkpoint", "orders", 0, 60),
+        ("recovery-point-offset-checkpoint", "orders", 0, 80),
+        ("recovery-point-offset-checkpoint", "orders", 1, 70),
+        ("replication-offset-checkpoint", "__offsets", 12, 240),
+        ("replication-offset-checkpoint", "orders", 0, 81),
+        ("replication-offset-checkpoint", "orders", 1, 77),
+    }
+    assert [(r["directory"], r["kind"], r["topic_id"]) for r in segments(here)] == [
+        ("orders-0", "live", None), (gone, "delete", None),
+    ]  # fmt: skip
+    assert here.summary.gaps == ()
+
+
 @examples(60)
 @given(_TREES, st.dictionaries(st.sampled_from(CHECKPOINTS), _ENTRIES, max_size=2))
 def test_scan_and_listing_of_any_tree_are_equal(

@@ -10,6 +10,7 @@ import pytest
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.policies.service.following import Following
 from dashboard.purge.execute.carrying import held
+from dashboard.purge.receipt.on_disk import Checkpoints
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.policies.service_room import ServiceRoom, Streams
 
@@ -30,8 +31,9 @@ def room(tmp_path: Path) -> Iterator[ServiceRoom]:
 
 def following(room: ServiceRoom, errors: list[LowwaterError]) -> Following:
     made = Following(
-        room.journal, lambda: room.live, room.clock, room.clock.sleep, errors.append, room.folder
-    )
+        room.journal, lambda: room.live, room.clock, room.clock.sleep, errors.append, room.folder,
+        Checkpoints(room.store, room.clock),
+    )  # fmt: skip
     for run in room.runs():
         made.add(run.run_id)
     return made
