@@ -57,6 +57,16 @@ def reclaim(names: dict[str, Any], rows: Rows) -> None:
     guarded = [r for r in known if r["guards"]]
     assert drawn["behind a guard"] == sum(r["bytes_likely"] or 0 for r in guarded)
     assert drawn["held by a group"] == sum(r["held_bytes"] or 0 for r in known)
+    flows = names["traffic"].groupby("way")["bytes"].sum()
+    of_topics = [r for r in rows("traffic") if r["topic"] is not None]
+    assert flows["producers send"] == sum(r["bytes_in_per_hour"] for r in of_topics) > 0
+    assert flows["consumers fetch"] == sum(r["bytes_out_per_hour"] for r in of_topics) > 0
+    quiet = {r["topic"]: r for r in rows("idle_topics")}
+    assert quiet.keys() == {*names["idle"].index}
+    for topic, told in names["idle"].iterrows():
+        assert told["verdict"] == quiet[topic]["verdict"]
+        guards = dict.fromkeys(guard["name"] for guard in quiet[topic]["guards"])
+        assert told["wanted_by"] == ", ".join(guards)
 
 
 def followers(names: dict[str, Any], rows: Rows) -> None:
@@ -96,6 +106,19 @@ def test_its_cells_tell_what_the_findings_say(
     TOLD[path.stem](
         names, lambda table: store.read("findings", store.latest_analysis(), table).to_pylist()
     )
+
+
+def test_findings_without_traffic_and_idle_topics_are_shown_without(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No broker has a source of metrics, or an older release analyzed."""
+    for name, value in environ(tmp_path, "older").items():
+        monkeypatch.setenv(name, value)
+    names = executed(ROOT / "notebooks" / "reclaim.ipynb")
+    assert names["cluster"].spark is spark
+    assert names["traffic"].empty
+    assert names["idle"].empty
+    assert [bool(figure.data) for figure in names["shown"]] == [True, True, False]
 
 
 @pytest.mark.slow
