@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from analytics import advice, earlier, kernels, tasks
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
-from analytics.metrics import causes, quality
+from analytics.metrics import causes, quality, unseen
 from analytics.metrics.read_times import seconds
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, orphans
@@ -23,7 +23,7 @@ from analytics.readers.holds import oldest_kept
 from analytics.replicas import disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
-from dashboard.history import findings_age, known_since
+from dashboard.history import findings_age, known_since, readings
 from dashboard.history.deleted import deleted
 from dashboard.history.findings_age import reasons
 from dashboard.history.met_readers import Met, a_week_past
@@ -74,6 +74,7 @@ def compute(
         for name, columns in _COLUMNS.items()
     }
     work = _work(cluster, snapshot, settings, read, base=base, before=before)
+    newest = base or (before[-1] if before else None)
     place = Place.of(cluster, writer)
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
     alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
@@ -103,8 +104,8 @@ def compute(
     done = done.then(tasks.run(spark, kernel, place, snapshot))
     short = _short(snapshot, read, done.sums, alone)
     short["quality"] = _quality(snapshot, read, done.sums, incomplete, left_out)
-    newest = base or (before[-1] if before else None)
     short |= _used(work, done.sums, who, settings, incomplete=incomplete, rates=short["growth"])
+    short[unseen.TABLE] = _unseen(spark, cluster, place, work, newest)
     return Findings(
         {table: stamped(table, rows, snapshot) for table, rows in short.items()},
         _caused(spark, read, snapshot, place, done).files(),
@@ -240,6 +241,33 @@ def _used(
             sums, known, rates, taken_at=seen_at(work.snapshot), margin=margin
         ),
     }
+
+
+def _unseen(
+    spark: SparkSession,
+    cluster: earlier.OnDriver,
+    place: Place,
+    work: Work,
+    newest: Manifest | None,
+) -> pa.Table:
+    """Which topics somebody reads whom no group shows; `newest`: the analysis before."""
+    snapshot, ids = work.snapshot, readings.last_day(cluster, work.snapshot)
+    at = snapshot.taken_at
+    rows = cluster.read("findings", newest.id, unseen.TABLE) if newest else None
+    before = {} if rows is None else unseen.remembered(rows, at - work.kept_for)
+    names = work.topics.select(["topic_no", "topic"])
+    while len(ids) > 1 and (rows is None or unseen.is_due(rows, at)):
+        told = tasks.run(spark, partial(kernels.scraped, ids=ids), place, snapshot).sums
+        day = unseen.day(cluster, ids, told["sent"], before, at)
+        found = tasks.run(
+            spark, partial(kernels.sampled, ids=ids, topics=names, snapshot=snapshot), place,
+            snapshot, then=partial(unseen.measured, day=day),
+        ).sums  # fmt: skip
+        torn = {*told["torn"]["snapshot_id"].to_pylist(), *found["torn"]["snapshot_id"].to_pylist()}
+        if not torn:
+            return found["unseen"].sort_by("topic")
+        ids = tuple(i for i in ids if i not in torn)
+    return unseen.kept(before, names["topic"].to_pylist(), at)
 
 
 def _quality(

@@ -2,12 +2,13 @@
 
 Three steps, as each needs what all buckets told in the one before: who holds offsets anywhere
 (`remembered`), then everything that hangs on a partition (`told`), and why followers are slow
-(`caused`). Pure but for what they read of their bucket.
+(`caused`). Two more where the last day is measured anew: what brokers told in all (`scraped`), and
+what topics' readers are told by (`sampled`). Pure but for what they read of their bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
-from analytics.metrics import causes, counters, followers, quality, scrapes, traffic
+from analytics.metrics import causes, counters, followers, quality, scrapes, traffic, unseen
 from analytics.metrics.read_times import read_times
 from analytics.metrics.read_times import summed as summed_times
 from analytics.metrics.scrapes import Scrapes
@@ -101,9 +102,26 @@ def remembered(view: BucketView, work: Work) -> Told:
     return Told({"holds": held, "former_readers": former}, sums)
 
 
+def scraped(view: BucketView, ids: Sequence[str]) -> Told:
+    """What brokers told in all in these snapshots."""
+    return Told({}, unseen.broker_sums(view, ids))
+
+
+def sampled(view: BucketView, ids: Sequence[str], topics: pa.Table, snapshot: Manifest) -> Told:
+    """What these snapshots tell of the topics that have a partition in this bucket."""
+    here = view.read("snapshots", snapshot.id, "partitions", ["topic_no"])["topic_no"]
+    named = topics.filter(pc.is_in(topics["topic_no"], value_set=here.unique()))
+    return Told({}, unseen.rows(view, ids, named["topic"].to_pylist()))
+
+
 def _once(found: pa.Table) -> pa.Table:
     """Each row once."""
     return found.group_by(found.column_names).aggregate([])
+
+
+def _all(found: pa.Table) -> pa.Table:
+    """Each row is of one bucket alone."""
+    return found
 
 
 # How the sums of several buckets become one, by name.
@@ -115,6 +133,8 @@ SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
     "growth": growth.summed, "log_dirs": _once, "units": causes.summed,
     "fetched": traffic.all_fetched, "slow": _once, "last_writes": last_writes.summed,
     "reader_lags": reader_lags.summed, "wanted": topics.wanted_summed,
+    "sent": unseen.sent_summed, "torn": _once, "commits": _all, "leaders": _all, "counts": _all,
+    "hosts": _once, "unseen": _all,
 }  # fmt: skip
 
 

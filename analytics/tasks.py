@@ -31,6 +31,7 @@ from dashboard.store.snapshot_files import Manifest, Part, spec_of
 from dashboard.store.snapshot_writer import part_name, write_part
 
 Kernel = Callable[[BucketView], Told]
+Rows = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +91,16 @@ def run(
     place: Place,
     snapshot: Manifest,
     buckets: Sequence[int] | None = None,
+    *,
+    then: Callable[[Rows], Rows] | None = None,
 ) -> Done:
     """The kernel on each bucket (None: all), its tables written with the snapshot's stamps.
 
-    Raises StoreError as the first task that met one did.
+    `then` makes other sums of those of some topics, all buckets together, in tasks too. Raises
+    StoreError as the first task that met one did.
     """
     chosen = list(range(place.written.buckets)) if buckets is None else list(buckets)
-    slots = len(chosen) // AT_ONCE
+    slots = len(chosen) if then else len(chosen) // AT_ONCE
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -105,8 +109,12 @@ def run(
 
     one_each = spark.range(0, len(chosen), 1, len(chosen))
     rows = one_each.mapInArrow(work, _SPARK_ROW)
-    if slots > 1:
-        rows = rows.groupBy("slot").applyInArrow(summed, _SPARK_ROW)
+
+    def together(found: pa.Table) -> pa.Table:
+        return summed(found, then)
+
+    if slots > 1 or then:
+        rows = rows.groupBy("slot").applyInArrow(together, _SPARK_ROW)
     return done(rows.toArrow())
 
 
@@ -177,11 +185,15 @@ def _sums_row(
     return _Row(slot, bucket, _SUMS, name, body=body)
 
 
-def summed(rows: pa.Table) -> pa.Table:
-    """The answers of one slot, the sums of all buckets as one by name; the others as they are."""
+def summed(rows: pa.Table, then: Callable[[Rows], Rows] | None = None) -> pa.Table:
+    """The answers of one slot, the sums of all buckets as one by name, or what `then` makes of
+    them; the others as they are.
+    """
     rows = rows.sort_by("bucket")  # fractions are added in one order, however a shuffle has them
     whole = pc.equal(rows["kind"], _SUMS)
-    found = [_sums_row(rows["slot"][0].as_py(), *pair) for pair in _sums(rows.filter(whole))]
+    sums: Rows = dict(_sums(rows.filter(whole)))
+    told = then(sums) if then else sums
+    found = [_sums_row(rows["slot"][0].as_py(), *pair) for pair in told.items()]
     return pa.concat_tables([rows.filter(pc.invert(whole)).cast(_ROW), _table(found)])
 
 

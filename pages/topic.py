@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.arrow import records
+from dashboard.safety.unseen_readers import of_finding, suspicion
 from dashboard.settings.price import Price
 from dashboard.store.finding_rows import Blocker, GrowthRow
 from dashboard.topics.retention_fit import SHORTER, span
@@ -30,6 +31,7 @@ from dashboard.views.topic_rows import TopicRow
 
 _RUNS = 5
 _PLACE = [("broker_id", "ascending"), ("log_dir", "ascending")]
+_UNSEEN = "unseen_readers"
 _OWN = "DYNAMIC_TOPIC_CONFIG"
 _LOOKED_AT = 200  # runs of the cluster: older ones stand on Audit
 
@@ -60,6 +62,7 @@ def show() -> None:
     with side:
         show_answers(screen, row, blockers)
         show_groups(screen, blockers)
+        show_unseen(screen, row.topic)
         show_followers(screen, name)
         show_purges(screen, name)
 
@@ -187,6 +190,19 @@ def show_groups(screen: Screen, blockers: Sequence[Blocker]) -> None:
         routes.link("group", label, name=row.group_id)
     if not blockers:
         st.caption("No group has committed an offset here.")
+
+
+def show_unseen(screen: Screen, topic: str) -> None:
+    """Whether somebody reads it whom no group shows, in the words of the guard; else nothing."""
+    found = findings_of(screen)
+    if _UNSEEN not in found.manifest.tables:
+        return
+    table = found.table(_UNSEEN)
+    for row in table.filter(pc.equal(table["topic"], topic)).to_pylist():
+        if guard := suspicion(of_finding(row)):
+            said = f"{guard.reason} A plan measures it anew, and further back."
+            title = "A reader that no group shows?"
+            st.html(f'<div class="lw"><p><b>{title}</b> {text(said)}</p></div>')
 
 
 def places_html(screen: Screen, topic: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from dashboard.core.canonical import LATER, Count, Text
 from dashboard.core.clock import format_time
@@ -196,8 +197,13 @@ class Verdict:
         nearly = [m for m in showing if m.counted_ms >= (1 - _LOST) * wanted]
         return len(nearly) > 1 or any(m.unbroken_ms >= wanted for m in showing)
 
+    @property
+    def measure(self) -> Measure | None:
+        """The suspicion that stands, or the newest measure."""
+        return self._suspicion or self._newest
+
     def reading(self, now: datetime) -> TopicReading:
-        """The newest measure, or the suspicion that stands; `until` where that is not of now."""
+        """Of that measure; `until` where it is not of now."""
         if self._newest is None:
             return self._topic
         # A clock that ran ahead tells nothing of now.
@@ -230,6 +236,19 @@ def suspicion(found: TopicReading) -> Guard | None:
     if found.suspected:
         return guard(name, topic=topic, bytes_out=out, explained=explained)
     return None
+
+
+def of_finding(row: Mapping[str, Any]) -> TopicReading:
+    """The reading that a row of the findings `unseen_readers` tells."""
+    return TopicReading(
+        row["topic"],
+        row["bytes_out"],
+        row["explained_bytes"],
+        row["window_ms"],
+        row["partitions"],
+        row["why"],
+        format_time(row["until"]) if row["until"] else None,
+    )
 
 
 def reading_of(readings: Mapping[str, TopicReading], topic: str) -> TopicReading:

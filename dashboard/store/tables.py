@@ -273,6 +273,15 @@ FINDING_TABLES: dict[str, TableSpec] = {
             value=pa.float64(), told_at=_TIME, missing=_I32, **_pane("hour"),
             **_pane("hour_before"), **_pane("day"), **_pane("day_before"),
         ),
+        # Per topic of which bytes out were measured: those of the last day, or of an earlier one
+        # whose suspicion stands (until), beside what groups explain of them, and how well it was
+        # measured (dashboard/safety/unseen_readers.py).
+        _spec(
+            "unseen_readers", "topic", topic=_TEXT, measured=_TEXT, suspected=_FLAG,
+            bytes_out_per_hour=_I64, explained_bytes_per_hour=_I64, bytes_out=_I64,
+            explained_bytes=_I64, window_ms=_I64, partitions=_I32, why=_TEXT, until=_TIME,
+            measured_at=_TIME, whole=_FLAG, counted_ms=_I64, unbroken_ms=_I64, left_bytes=_I64,
+        ),
         # Per folder or checkpoint entry that no assignment explains, with what may be done with it.
         _spec(
             "orphans", "broker_id log_dir directory topic partition", broker_id=_I32, log_dir=_TEXT,

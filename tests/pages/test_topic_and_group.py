@@ -99,6 +99,15 @@ def test_a_topic_of_which_no_inventory_tells_says_how_to_make_one(
     assert "lowwater inventory scan" in said(open_page("topic", variant=None, name="orders"))
 
 
+def test_a_topic_tells_of_a_reader_that_no_group_shows_as_the_guard_does(
+    open_page: Open,
+) -> None:
+    text = said(open_page("topic", name="metrics-raw"))
+    assert "A reader that no group shows?" in text
+    assert "its groups explain" in text
+    assert "A reader that no group shows?" not in said(open_page("topic", name="orders"))
+
+
 def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

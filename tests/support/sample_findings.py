@@ -84,6 +84,7 @@ def write(
         "reader_lags": sample_retention.reader_lags(parts, taken_at),
         "traffic": sample_traffic.traffic(parts, answered, taken_at),
         "counters": sample_traffic.counters(parts, answered, taken_at),
+        "unseen_readers": sample_traffic.unseen_readers(parts, taken_at),
     }  # fmt: skip
     _VARIANTS.get(variant, lambda *_: None)(tables, taken_at)
     for table, rows in tables.items():
@@ -110,7 +111,7 @@ def _calm(tables: dict[str, Rows], taken_at: datetime) -> None:
 
 def _older(tables: dict[str, Rows], taken_at: datetime) -> None:
     newer = ("idle_topics", "last_writes", "retention_fit", "reader_lags", "traffic", "counters")
-    for table in ("orphans", "sightings", "slow_followers", "trends", *newer):
+    for table in ("orphans", "sightings", "slow_followers", "trends", "unseen_readers", *newer):
         del tables[table]
 
 

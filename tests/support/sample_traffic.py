@@ -53,3 +53,23 @@ def _pane(name: str, amount: int, samples: int, taken_at: datetime) -> dict[str,
     return {f"{name}_from": began, f"{name}_last_at": taken_at, f"{name}_since": began,
             f"{name}_n": samples, f"{name}_amount": amount, f"{name}_resets": 0,
             f"{name}_missed": 0}  # fmt: skip
+
+
+TAPPED = "metrics-raw"
+
+
+def unseen_readers(parts: list[SamplePartition], taken_at: datetime) -> Rows:
+    """What left each topic in a day, and how much of it groups explain: of one of them little."""
+    sizes: dict[str, list[int]] = {}
+    for part in parts:
+        sizes.setdefault(part.topic.topic, []).append(part.size_bytes)
+    return [
+        {"topic": topic, "measured": "measured", "suspected": topic == TAPPED,
+         "bytes_out_per_hour": out // 24, "explained_bytes_per_hour": explained // 24,
+         "bytes_out": out, "explained_bytes": explained, "window_ms": 86_400_000,
+         "partitions": len(found), "measured_at": taken_at, "whole": True,
+         "counted_ms": 86_400_000, "unbroken_ms": 86_400_000, "left_bytes": out - explained}
+        for topic, found in sizes.items()
+        for out in (24 * sum(found) // OUT,)
+        for explained in (out // 12 if topic == TAPPED else out,)
+    ]  # fmt: skip

@@ -50,6 +50,10 @@ _COLUMNS = {
         "fetch_requests_per_hour", "produce_requests_per_hour", "hour_samples", "hour_seconds",
         "resets", "missed",
     ),
+    "unseen_readers": (
+        "topic", "suspected", "measured", "bytes_out_per_hour", "explained_bytes_per_hour",
+        "window_ms", "why", "until", "measured_at",
+    ),
     "idle_topics": (
         "topic", "verdict", "kind", "quiet_since", "groups", "last_commit_at", "size_bytes",
         "evidence", "reason",
@@ -72,8 +76,8 @@ def add_parser(verbs: Verbs) -> None:
         "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
         "disks, orphans, sightings, growth, trends, slow_followers, traffic, counters,\n"
-        "idle_topics, last_writes, retention_fit, reader_lags or quality. Rows are sorted by the\n"
-        "table's key; bytes are summed over replicas.",
+        "unseen_readers, idle_topics, last_writes, retention_fit, reader_lags or quality.\n"
+        "Rows are sorted by the table's key; bytes are summed over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",
             "lowwater findings blockers --limit 5 --json",

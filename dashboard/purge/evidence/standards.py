@@ -184,7 +184,7 @@ def readings(
     """What kept broker metrics tell of each topic; {} where no snapshot has any."""
     if not any(_has_metrics(store, name) for name in reversed(store.ids("snapshots"))):
         return {}
-    from dashboard.purge.evidence.readings import topic_readings  # loads tables
+    from dashboard.history.readings import topic_readings  # loads tables
 
     return topic_readings(store, topics, now)
 

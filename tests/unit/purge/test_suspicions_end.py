@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.evidence import readings
-from dashboard.purge.evidence.readings import topic_readings
+from dashboard.history import readings
+from dashboard.history.readings import topic_readings
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.test_unseen_readers import HOUR_BYTES, MIB, an_hour, guard_of, write

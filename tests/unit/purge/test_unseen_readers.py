@@ -14,7 +14,7 @@ import pytest
 from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, STARTED, labels
-from dashboard.purge.evidence.readings import topic_readings
+from dashboard.history.readings import topic_readings
 from dashboard.purge.plan.guards import findings
 from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.preview import preview
@@ -709,10 +709,10 @@ def test_of_a_day_of_watch_only_some_snapshots_are_read(
     read: list[str] = []
     monkeypatch.setattr(store, "ids", lambda _kind: sorted(ids))
     monkeypatch.setattr(
-        "dashboard.purge.evidence.readings._sample", lambda _store, name, _topics: read.append(name)
+        "dashboard.history.readings._sample", lambda _store, name, _topics: read.append(name)
     )
     monkeypatch.setattr(
-        "dashboard.purge.evidence.readings._with_metrics",
+        "dashboard.history.readings._with_metrics",
         lambda _store, names: len(names) - 1 if names else None,
     )
     for later in range(100):

@@ -1,8 +1,9 @@
 """Reads from kept snapshots how many bytes left each topic, and how far its groups came.
 
-Apart from `standards`, since it loads pyarrow, which a purge without metrics does without.
-Of long tables one file is read at a time, and rows of the topics asked about stay: what this holds
-follows the plan and the size of a bucket, not the cluster.
+A plan asks of its topics (`topic_readings`): of long tables one file is read at a time, and rows of
+the topics asked about stay, so that what this holds follows the plan and the size of a bucket, not
+the cluster. An analysis asks of each bucket (`part`, `broker_sums`) and puts its tasks' answers
+together to the same samples.
 """
 
 from __future__ import annotations
@@ -64,12 +65,27 @@ def topic_readings(
     return {t: verdict.reading(now) for t, verdict in verdicts.items()} if last else {}
 
 
-def _days(store: ClusterStore, now: datetime) -> list[tuple[str, ...]]:
+def last_day(store: ClusterStore, snapshot: Manifest) -> tuple[str, ...]:
+    """Kept snapshots, up to and with this one, by whose metrics a plan of that moment would measure
+    the last day.
+    """
+    up_to = [name for name in store.ids("snapshots") if name <= snapshot.id]
+    return tuple(
+        name
+        for name in _days(store, snapshot.taken_at, up_to)[0]
+        if _with_metrics(store, [name]) is not None
+    )
+
+
+def _days(
+    store: ClusterStore, now: datetime, kept: list[str] | None = None
+) -> list[tuple[str, ...]]:
     """Snapshots by days, the newest first: 24 hours at least up to the last one with metrics, so
-    that what is measured does not shrink when they stay away; then days of UTC.
+    that what is measured does not shrink when they stay away; then days of UTC. `kept`: of these
+    alone (None: all).
     """
     # Ids that follow one of a clock that ran ahead bear its time: a day of them would be months.
-    at = times(store, store.ids("snapshots"), now)
+    at = times(store, store.ids("snapshots") if kept is None else kept, now)
     ids = sorted(at, key=lambda name: (at[name], name))
     end = _with_metrics(store, ids)
     if end is None:
@@ -161,27 +177,54 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
     manifest = store.manifest("snapshots", snapshot)
     if not _counts(manifest):
         return None
-    names = store.read("snapshots", snapshot, "topics", ["topic_no", "topic"])
-    names = names.filter(_among(names["topic"], topics))
-    wanted = ("is_leader", "broker_id", "log_start_offset", "log_end_offset", "size_bytes")
-    replicas = _named(store, manifest, "replicas", names, *wanted)
-    commits = _named(store, manifest, "group_offsets", names, "group_id", "committed_offset")
-    commits = commits.filter(commits["committed_offset"].is_valid())
-    counts = _counters(store, manifest, topics)
+    found = part(store, manifest, topics)
     return Sample(
         manifest.taken_at,
-        counts.bytes_out,
-        commits.rename_columns({"committed_offset": "offset"}),
-        _leaders(replicas.filter(replicas["is_leader"]), _segments(store, manifest, topics)),
-        _hosts(replicas),
-        counts.sums,
-        counts.bytes_in,
-        _joined(store, manifest),
-        _told_in_all(counts, cache(partial(_ends, store, manifest))),
+        found.counters.bytes_out,
+        found.commits,
+        found.leaders,
+        found.hosts,
+        found.counters.sums,
+        found.counters.bytes_in,
+        joined(store, manifest),
+        _told_in_all(found.counters, cache(partial(_ends, store, manifest))),
     )
 
 
-def _joined(store: ClusterStore, snapshot: Manifest) -> frozenset[str]:
+class Part(NamedTuple):
+    """What a snapshot tells of some topics, as a `Sample` has it, or one bucket of it tells."""
+
+    commits: pa.Table
+    leaders: pa.Table
+    hosts: dict[str, frozenset[int]]
+    counters: Counters
+
+
+def part(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> Part:
+    """The topics' rows of a snapshot, as far as this store shows them. Raises StoreError."""
+    names = store.read("snapshots", snapshot.id, "topics", ["topic_no", "topic"])
+    names = names.filter(_among(names["topic"], topics))
+    wanted = ("is_leader", "broker_id", "log_start_offset", "log_end_offset", "size_bytes")
+    replicas = _named(store, snapshot, "replicas", names, *wanted)
+    commits = _named(store, snapshot, "group_offsets", names, "group_id", "committed_offset")
+    commits = commits.filter(commits["committed_offset"].is_valid())
+    return Part(
+        commits.rename_columns({"committed_offset": "offset"}),
+        _leaders(replicas.filter(replicas["is_leader"]), _segments(store, snapshot, topics)),
+        _hosts(replicas),
+        _counters(store, snapshot, topics),
+    )
+
+
+def broker_sums(store: ClusterStore, snapshot: Manifest) -> tuple[Counters, dict[int, int]]:
+    """What brokers told in all, and the log ends that they led, as far as this store shows them.
+
+    Raises StoreError.
+    """
+    return _counters(store, snapshot, []), led_ends(store, snapshot)
+
+
+def joined(store: ClusterStore, snapshot: Manifest) -> frozenset[str]:
     """The groups that had members; how many there are is null where nobody told."""
     rows = store.read("snapshots", snapshot.id, "groups", ["group_id", "members"])
     return frozenset(rows["group_id"].filter(pc.greater(rows["members"], 0)).to_pylist())
@@ -225,46 +268,47 @@ def _named(
 ) -> pa.Table:
     """Rows of the chosen topics with `topic` and `partition`."""
     numbers, found = names["topic_no"].combine_chunks(), []
-    for rows in _files(store, snapshot, table, ["topic_no", "partition", *columns]):
+    asked = ["topic_no", "partition", *columns]
+    for rows in store.parts("snapshots", snapshot.id, table, asked):
         at = pc.index_in(rows["topic_no"], value_set=numbers)
         of = names["topic"].take(at.filter(at.is_valid()))
         found.append(rows.filter(at.is_valid()).drop_columns("topic_no").append_column("topic", of))
     return pa.concat_tables(found)
 
 
-def _files(
-    store: ClusterStore, snapshot: Manifest, table: str, columns: list[str]
-) -> Iterator[pa.Table]:
-    """The files of a long table, one by one; an empty one where it was not written."""
-    for some in [[part] for part in snapshot.files(table)] or [[]]:
-        yield store.read_files("snapshots", snapshot, table, some, columns)
-
-
-class _Counters(NamedTuple):
-    """Of a `Sample`."""
+class Counters(NamedTuple):
+    """Of a `Sample`, by broker: those of topics, the count over all topics, the sum of those by
+    topic, and of `Told` the totals and sums. What buckets tell adds up.
+    """
 
     bytes_out: dict[int, dict[str, float]]
     bytes_in: dict[int, dict[str, float]]
-    sums: dict[int, tuple[float, float]]
+    over_all: dict[int, float]
+    by_topic: dict[int, float]
     totals: dict[int, dict[str, float]]
     every: dict[int, dict[str, float]]
 
+    @property
+    def sums(self) -> dict[int, tuple[float, float]]:
+        """Of each broker that tells its count over all topics, that beside the sum by topic."""
+        return {b: (told, self.by_topic.get(b, 0.0)) for b, told in self.over_all.items()}
 
-def _counters(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> _Counters:
+
+def _counters(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> Counters:
     """Each broker's counters of the topics; its count over all topics, beside the sum by topic."""
     found: dict[int, dict[str, float]] = {}
     made: dict[int, dict[str, float]] = defaultdict(dict)
-    every: dict[int, float] = {}
+    over_all: dict[int, float] = {}
     totals: dict[int, dict[str, float]] = defaultdict(dict)
     said: dict[int, dict[str, float]] = defaultdict(dict)
     by_topic: dict[int, float] = defaultdict(float)
     topic_of = {labels(topic=t): t for t in topics}
     columns = ["name", "broker_id", "labels", "value"]
-    for rows in _files(store, snapshot, "broker_metrics", columns):
-        counts = rows.filter(pc.equal(rows["name"], BYTES_OUT))
+    for rows in store.parts("snapshots", snapshot.id, "broker_metrics", columns):
+        sent = rows.filter(pc.equal(rows["name"], BYTES_OUT))
         # Its sum over all topics is always there: an exporter that tells no bytes out measures
         # nothing.
-        for broker_id in pc.unique(counts["broker_id"]).to_pylist():
+        for broker_id in pc.unique(sent["broker_id"]).to_pylist():
             found.setdefault(broker_id, {})
         chosen = rows.filter(_among(rows["labels"], topic_of))
         for into, name in ((found, BYTES_OUT), (made, BYTES_IN)):
@@ -274,21 +318,20 @@ def _counters(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> _Co
         for broker_id, name, value in _summed(rows):
             said[broker_id][name] = said[broker_id].get(name, 0.0) + value
         # Of brokers' own counters those over all topics: only a restart sets them back.
-        over_all = pc.equal(rows["labels"], labels())
-        over_all = pc.and_(over_all, _among(rows["name"], COUNTERS.values()))
-        each = rows.filter(over_all).select(["broker_id", "name", "value"]).to_pydict()
+        own = pc.equal(rows["labels"], labels())
+        own = pc.and_(own, _among(rows["name"], COUNTERS.values()))
+        each = rows.filter(own).select(["broker_id", "name", "value"]).to_pydict()
         for broker_id, name, value in zip(*each.values(), strict=True):
             totals[broker_id][name] = value or 0.0
-        is_whole = pc.equal(counts["labels"], labels())
-        whole = counts.filter(is_whole)
-        every.update(zip(whole["broker_id"].to_pylist(), _told(whole), strict=True))
-        parts = counts.filter(pc.invert(is_whole)).group_by("broker_id")
+        is_whole = pc.equal(sent["labels"], labels())
+        whole = sent.filter(is_whole)
+        over_all.update(zip(whole["broker_id"].to_pylist(), _told(whole), strict=True))
+        parts = sent.filter(pc.invert(is_whole)).group_by("broker_id")
         for broker_id, told in zip(
             *parts.aggregate([("value", "sum")]).to_pydict().values(), strict=True
         ):
             by_topic[broker_id] += told or 0.0
-    sums = {b: (told, by_topic[b]) for b, told in every.items()}
-    return _Counters(found, made, sums, totals, said)
+    return Counters(found, made, over_all, by_topic, totals, said)
 
 
 def _summed(rows: pa.Table) -> Iterator[tuple[int, str, float]]:
@@ -304,23 +347,27 @@ def _summed(rows: pa.Table) -> Iterator[tuple[int, str, float]]:
 
 
 def _ends(store: ClusterStore, snapshot: Manifest) -> dict[int, int] | None:
-    """By broker the sum of the log ends of all partitions that it leads; None: they were pruned."""
-    found: dict[int, int] = defaultdict(int)
+    """None: they were pruned."""
     try:
-        for rows in _files(
-            store, snapshot, "replicas", ["broker_id", "is_leader", "log_end_offset"]
-        ):
-            led = rows.filter(rows["is_leader"]).group_by("broker_id")
-            columns = led.aggregate([("log_end_offset", "sum")]).to_pydict()
-            for broker_id, ends in zip(*columns.values(), strict=True):
-                found[broker_id] += ends or 0
+        return led_ends(store, snapshot)
     except StoreError:
         return None
+
+
+def led_ends(store: ClusterStore, snapshot: Manifest) -> dict[int, int]:
+    """By broker the sum of the log ends of all partitions that it leads. Raises StoreError."""
+    found: dict[int, int] = defaultdict(int)
+    columns = ["broker_id", "is_leader", "log_end_offset"]
+    for rows in store.parts("snapshots", snapshot.id, "replicas", columns):
+        led = rows.filter(rows["is_leader"]).group_by("broker_id")
+        summed = led.aggregate([("log_end_offset", "sum")]).to_pydict()
+        for broker_id, ends in zip(*summed.values(), strict=True):
+            found[broker_id] += ends or 0
     return found
 
 
 def _told_in_all(
-    counts: _Counters, ends: Callable[[], Mapping[int, int] | None]
+    counters: Counters, ends: Callable[[], Mapping[int, int] | None]
 ) -> dict[int, Told]:
     """`ends` is of all replicas: it is read only where a source may stand still."""
 
@@ -329,8 +376,8 @@ def _told_in_all(
         return None if found is None else found.get(broker, 0)
 
     return {
-        broker: Told(counts.totals.get(broker, {}), sums, partial(of, broker), sums.get(STARTED))
-        for broker, sums in counts.every.items()
+        broker: Told(counters.totals.get(broker, {}), sums, partial(of, broker), sums.get(STARTED))
+        for broker, sums in counters.every.items()
     }
 
 
