@@ -119,11 +119,6 @@ def _once(found: pa.Table) -> pa.Table:
     return found.group_by(found.column_names).aggregate([])
 
 
-def _all(found: pa.Table) -> pa.Table:
-    """Each row is of one bucket alone."""
-    return found
-
-
 # How the sums of several buckets become one, by name.
 SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
     "held": met.summed, "telling": _once, "unread": _once, "holdings": broker_facts.summed,
@@ -133,8 +128,7 @@ SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
     "growth": growth.summed, "log_dirs": _once, "units": causes.summed,
     "fetched": traffic.all_fetched, "slow": _once, "last_writes": last_writes.summed,
     "reader_lags": reader_lags.summed, "wanted": topics.wanted_summed,
-    "sent": unseen.sent_summed, "torn": _once, "commits": _all, "leaders": _all, "counts": _all,
-    "hosts": _once, "unseen": _all,
+    **unseen.SUMMED,
 }  # fmt: skip
 
 

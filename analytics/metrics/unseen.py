@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from dashboard.domain.metric_names import STARTED
 from dashboard.history import readings
 from dashboard.safety.explained import measures
 from dashboard.safety.progress import Sample, Told
-from dashboard.safety.unseen_readers import Measure, Verdict, of_finding
+from dashboard.safety.unseen_readers import Measure, Verdict, measure_of
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
@@ -128,6 +128,21 @@ def sent_summed(parts: pa.Table) -> pa.Table:
     by = ["snapshot_id", "broker_id", "kind", "name"]
     sums = parts.group_by(by, use_threads=False).aggregate([("value", "sum"), ("ends", "sum")])
     return sums.rename_columns(_SENT.names).cast(_SENT)
+
+
+def _once(parts: pa.Table) -> pa.Table:
+    return parts.group_by(parts.column_names).aggregate([])
+
+
+def _all(parts: pa.Table) -> pa.Table:
+    return parts  # each row is of one bucket alone
+
+
+# How the sums of several buckets become one, by name.
+SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
+    "sent": sent_summed, "torn": _once, "hosts": _once, "commits": _all, "leaders": _all,
+    "counts": _all, "unseen": _all,
+}  # fmt: skip
 
 
 def rows(store: ClusterStore, ids: Sequence[str], topics: Sequence[str]) -> dict[str, pa.Table]:
@@ -299,20 +314,10 @@ def is_due(before: pa.Table, now: datetime) -> bool:
 def remembered(before: pa.Table, since: datetime) -> dict[str, tuple[Measure, bool]]:
     """The measures of an earlier `unseen_readers` that are not older than snapshots are kept."""
     return {
-        row["topic"]: (_measure(row), row["suspected"])
+        row["topic"]: (measure_of(row), row["suspected"])
         for row in before.to_pylist()
         if row["measured_at"] >= since
     }
-
-
-def _measure(row: Mapping[str, Any]) -> Measure:
-    told = of_finding(row)
-    # What is said of a present that cannot be told is of that analysis, not of the measure.
-    reading = replace(told, until=None, why=None if told.until else told.why)
-    return Measure(
-        reading, row["whole"], row["measured_at"], row["counted_ms"], row["unbroken_ms"],
-        row["left_bytes"],
-    )  # fmt: skip
 
 
 def kept(

@@ -10,7 +10,7 @@ A suspicion ends by a later measurement alone: metrics that stay away say nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -238,8 +238,14 @@ def suspicion(found: TopicReading) -> Guard | None:
     return None
 
 
+# What the findings `unseen_readers` tell.
+
+# A day is measured anew within an hour and a half, and analyses are no older as a rule.
+_LATELY = timedelta(hours=3)
+
+
 def of_finding(row: Mapping[str, Any]) -> TopicReading:
-    """The reading that a row of the findings `unseen_readers` tells."""
+    """The reading that a row tells."""
     return TopicReading(
         row["topic"],
         row["bytes_out"],
@@ -249,6 +255,29 @@ def of_finding(row: Mapping[str, Any]) -> TopicReading:
         row["why"],
         format_time(row["until"]) if row["until"] else None,
     )
+
+
+def measure_of(row: Mapping[str, Any]) -> Measure:
+    """The measure that a row rests on: the suspicion that stands, or the newest."""
+    told = of_finding(row)
+    # What is said of a present that cannot be told is of that analysis, not of the measure.
+    reading = replace(told, until=None, why=None if told.until else told.why)
+    return Measure(
+        reading, row["whole"], row["measured_at"], row["counted_ms"], row["unbroken_ms"],
+        row["left_bytes"],
+    )  # fmt: skip
+
+
+def settled(rows: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, TopicReading]:
+    """The readings of topics whose measure is of now, and which nothing older would change."""
+    found = {}
+    for row in rows:
+        measure = measure_of(row)
+        verdict = Verdict(measure.reading.topic)
+        verdict.add(measure)
+        if verdict.settled and abs(now - measure.at) <= _LATELY:
+            found[measure.reading.topic] = verdict.reading(now)
+    return found
 
 
 def reading_of(readings: Mapping[str, TopicReading], topic: str) -> TopicReading:

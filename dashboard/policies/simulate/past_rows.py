@@ -30,7 +30,7 @@ from dashboard.policies import matching
 from dashboard.purge.evidence import standards
 from dashboard.purge.evidence.memory import streams as known_streams
 from dashboard.safety import epochs
-from dashboard.safety.unseen_readers import reading_of, suspicion
+from dashboard.safety.unseen_readers import TopicReading, reading_of, settled, suspicion
 from dashboard.settings.policies.policy import Policy
 from dashboard.store.snapshots import ClusterStore
 
@@ -316,10 +316,24 @@ def _analysed(
 def _unseen(
     store: ClusterStore, names: list[str], own: Ints, now: datetime
 ) -> set[tuple[int, str]]:
-    """The guard of unseen readers on every partition of the topics that they may read."""
-    found = standards.readings(store, names, now)
+    """The guard of unseen readers on every partition of the topics that they may read.
+
+    By the newest analysis, which measured all topics; kept snapshots are read of those alone of
+    which it cannot tell what older ones say.
+    """
+    found = _settled(store, names, now)
+    if rest := [name for name in names if name not in found]:
+        found |= standards.readings(store, rest, now)
     of = {n: guard for n, name in enumerate(names) if (guard := suspicion(reading_of(found, name)))}
     return {(key, of[key >> 32].name) for key in own.tolist() if key >> 32 in of}
+
+
+def _settled(store: ClusterStore, names: list[str], now: datetime) -> dict[str, TopicReading]:
+    analysis = store.latest("findings")
+    if analysis is None:
+        return {}
+    own = pc.field("topic").isin(pa.array(names, pa.string()))
+    return settled(store.read("findings", analysis, "unseen_readers", only=own).to_pylist(), now)
 
 
 def _flat(table: pa.Table) -> tuple[Ints, list[str]]:

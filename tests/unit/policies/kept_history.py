@@ -117,8 +117,11 @@ def analysis(
     knots: Sequence[tuple[int, int]] = (),
     guards: Mapping[int, Sequence[str]] | None = None,
     replicas: int = 2,
+    unseen: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Findings about topic `t`: the curve of partition 0, and guards by partition."""
+    """Findings about topic `t`: the curve of partition 0, and guards by partition; and rows of
+    `unseen_readers`.
+    """
     writer = cluster.begin("findings", at)
     curves = [
         {"topic": "t", "topic_id": "t", "partition": 0, "broker_id": b, "log_dir": "/d",
@@ -131,7 +134,8 @@ def analysis(
          "guards": [{"name": name, "reason": "r", "lift": "l"} for name in names]}
         for partition, names in (guards or {}).items()
     ]  # fmt: skip
-    for name, rows in (("curves", curves), ("reclaimable", stands)):
+    tables = {"curves": curves, "reclaimable": stands, "unseen_readers": list(unseen)}
+    for name, rows in tables.items():
         writer.write(name, table_of(FINDING_TABLES[name], rows, writer.id, at))
     writer.commit(0.1, {})
     cluster.set_latest(writer.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,8 @@ import pytest
 from dashboard.history.seen_topics import UNKNOWN_ID
 from dashboard.policies.simulate import simulate
 from dashboard.policies.simulate.simulate import Simulation
-from dashboard.purge.evidence import memory
+from dashboard.purge.evidence import memory, standards
+from dashboard.safety.unseen_readers import TopicReading
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import declaration
 from dashboard.store.snapshots import ClusterStore
@@ -355,6 +356,47 @@ def test_a_topic_whose_reader_no_group_shows_is_not_purged_as_its_plans_would_no
     found = week(cluster, both, NOON)
     assert "(unseen-reader-suspected on 2)" in told(found), "nobody can tell of u either by now"
     assert found.partitions == 0
+
+
+def measured(topic: str, bytes_out: int, left: int, **other: object) -> dict[str, object]:
+    """A row of `unseen_readers`: a whole day, of which groups explain all but `left`."""
+    day = 24 * 3_600_000
+    return {
+        "topic": topic, "bytes_out": bytes_out, "explained_bytes": bytes_out - left,
+        "window_ms": day, "partitions": 1, "measured_at": NOON - HOUR, "whole": True,
+        "counted_ms": day, "unbroken_ms": day, "left_bytes": left, **other,
+    }  # fmt: skip
+
+
+def test_kept_snapshots_are_read_for_unseen_readers_only_where_an_analysis_does_not_settle_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody reads t; groups alone read u. Of v a part of the day was not counted, of w the
+    measure is old, and x was not measured: there older days count.
+    """
+    cluster = store(tmp_path)
+    topics = ("t", "u", "v", "w", "x")
+    hourly(cluster, [[Log(100, {"g": 50}, topic=topic) for topic in topics]])
+    rows = [
+        measured("t", 10**9, 10**9),
+        measured("u", 10**9, 0),
+        measured("v", 10**9, 0, unbroken_ms=3_600_000),
+        measured("w", 10**9, 0, measured_at=NOON - 4 * HOUR),
+    ]
+    analysis(cluster, NOON, unseen=rows)
+    asked: list[str] = []
+    read = standards.readings
+
+    def readings(
+        where: ClusterStore, names: Collection[str], now: datetime
+    ) -> dict[str, TopicReading]:
+        asked.extend(names)
+        return read(where, names, now)
+
+    monkeypatch.setattr(standards, "readings", readings)
+    found = week(cluster, policy('topics = ["*"]'), NOON)
+    assert asked == ["v", "w", "x"]
+    assert "(unseen-reader-suspected on 1)" in told(found)
 
 
 def test_what_is_guarded_today_counts_as_guarded_unless_the_policy_lifts_it(
