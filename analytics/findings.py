@@ -256,7 +256,9 @@ def _unseen(
     rows = cluster.read("findings", newest.id, unseen.TABLE) if newest else None
     before = {} if rows is None else unseen.remembered(rows, at - work.kept_for)
     names = work.topics.select(["topic_no", "topic"])
-    while len(ids) > 1 and (rows is None or unseen.is_due(rows, at)):
+    while len(ids) > 1 and (
+        rows is None or unseen.is_due(rows, cluster.manifest("snapshots", ids[-1]).taken_at)
+    ):
         told = tasks.run(spark, partial(kernels.scraped, ids=ids), place, snapshot).sums
         day = unseen.day(cluster, ids, told["sent"], before, at)
         found = tasks.run(

@@ -302,13 +302,15 @@ def _row(verdict: Verdict, measure: Measure, now: datetime) -> dict[str, Any]:
 # What an analysis remembers.
 
 
-def is_due(before: pa.Table, now: datetime) -> bool:
-    """Whether what was measured before is old, of the time that it spans."""
+def is_due(before: pa.Table, newest: datetime) -> bool:
+    """Whether what was measured before is old, of the time that it spans; `newest`: when the last
+    snapshot with metrics was taken, since where these stay away there is nothing new to measure.
+    """
     at = pc.max(before["measured_at"]).as_py()
     if at is None:
         return True
     span = timedelta(milliseconds=pc.max(before["window_ms"]).as_py() or 0)
-    return bool(abs(now - at) > span / _ANEW)
+    return bool(abs(newest - at) > span / _ANEW)
 
 
 def remembered(before: pa.Table, since: datetime) -> dict[str, tuple[Measure, bool]]:

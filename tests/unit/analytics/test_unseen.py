@@ -168,6 +168,22 @@ def test_a_torn_snapshot_of_the_day_is_left_out_and_the_analysis_goes_on(lab: La
     assert rows["tapped"]["explained_bytes"] == 400 * 1000
 
 
+def test_where_metrics_stay_away_nothing_is_measured_again_and_a_suspicion_stands(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(2):
+        lab.write(snapshot(step))
+    lab.analyze()
+    (first,) = {row["measured_at"] for row in lab.rows("unseen_readers")}
+    lab.minutes += 30 * 60
+    lab.write(snapshot(2, told=False))
+    monkeypatch.setattr(kernels, "sampled", None)
+    lab.analyze()
+    rows = {row["topic"]: row for row in lab.rows("unseen_readers")}
+    assert (rows["tapped"]["suspected"], rows["calm"]["suspected"]) == (True, False)
+    assert {row["until"] for row in rows.values()} == {first}
+
+
 def test_what_is_no_older_than_a_part_of_its_span_is_not_measured_again(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
