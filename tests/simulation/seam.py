@@ -69,7 +69,7 @@ class ModelCluster(ModelReads):
         if leader_only and leader_id not in self.leader_only_brokers:
             return _all(leader_id, targets, 35)
         if self.faults.slow_connection and self.rng.random() < self.faults.slow_connection:
-            self.world.advance(self.rng.uniform(1, 40))
+            self.world.advance(self.rng.uniform(1, 60))
         if not may_leave():
             raise BrokerError(leader_id, "called off", "look again", code="NOT_SENT")
         sent = [self._sent(key, target) for key, target in sorted(targets.items())]
