@@ -11,7 +11,7 @@ own, a Streams application was not ready), and no later snapshot told it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +21,7 @@ from dashboard.core.clock import microseconds
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import ANY_TOPIC
 from dashboard.history.findings_age import told_since
+from dashboard.history.once import Once
 from dashboard.store.clocks import seen_at, taken_by_right_clock, times
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
@@ -66,10 +67,17 @@ def known(
     found = told(analysis)
     for snapshot in told_since(store, analysis, DETAIL, until):
         at = microseconds(seen_at(store.manifest("snapshots", snapshot)))
-        groups = store.read("snapshots", snapshot, "groups", READ)
-        for key in shown(groups, partial(topic_names, store, snapshot)):
+        for key in _shown(store, snapshot):
             found[key] = max(at, found.get(key, at))
     return _of_topics(found, None if topics is None else {*topics, "", ANY_TOPIC})
+
+
+def _read(store: ClusterStore, snapshot: str) -> Sequence[tuple[str, str]]:
+    groups = store.read("snapshots", snapshot, "groups", READ)
+    return shown(groups, partial(topic_names, store, snapshot))
+
+
+_shown = Once(_read, most=500_000)
 
 
 def _of_topics(found: Met, wanted: set[str] | None) -> Met:

@@ -6,9 +6,10 @@ is lost where a tool sets its offsets: its state is restored all the same when i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from dashboard.history.findings_age import told_since
+from dashboard.history.once import Once
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -35,7 +36,10 @@ def known(
     return found
 
 
-def _shown(store: ClusterStore, snapshot: str) -> Iterable[str]:
+def _read(store: ClusterStore, snapshot: str) -> Sequence[str]:
     rows = store.read("snapshots", snapshot, "groups", ["group_id", "is_streams"])
     names: list[str] = rows.filter(rows["is_streams"])["group_id"].to_pylist()
     return names
+
+
+_shown = Once(_read, most=100_000)

@@ -16,6 +16,7 @@ from dashboard.history.deleted import deleted
 from dashboard.history.findings_age import holes, late, newest_analysis, reasons, told_since
 from dashboard.history.known_since import began_at, carried_since, goes_on_from, known_since
 from dashboard.history.met_readers import Met
+from dashboard.history.once import Once
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.history.streams_groups import known
 from dashboard.purge.evidence.estimates import leaders_keeping, of_curves
@@ -165,13 +166,13 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
             _keep(found, RememberedOffset(*(row[name] for name in _FIELDS)))
     ids = store.ids("snapshots")
     for snapshot in late(ids, analysis):
-        for offset in _group_offsets(store, snapshot, wanted):
+        for offset in _group_offsets(store, snapshot, tuple(wanted)):
             known = found.get(_key(offset))
             if known is None or _later(offset.seen_at, known.seen_at):
                 _keep(found, offset)
     for snapshot in ids:
         if snapshot >= after:
-            for offset in _group_offsets(store, snapshot, wanted):
+            for offset in _group_offsets(store, snapshot, tuple(wanted)):
                 _keep(found, offset)
     return [found[key] for key in sorted(found)]
 
@@ -331,7 +332,9 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> list[RememberedOffset]:
+def _read_offsets(
+    store: ClusterStore, snapshot: str, topics: tuple[str, ...]
+) -> Sequence[RememberedOffset]:
     dictionary = seen_topics(store, snapshot, ["topic_no", "topic", "topic_id"])
     named = {r["topic_no"]: r for r in dictionary.to_pylist() if r["topic"] in topics}
     if not named:
@@ -341,6 +344,9 @@ def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> lis
     at = seen_at(store.manifest("snapshots", snapshot))
     rows = ({**row, **named[row["topic_no"]], "last_seen_at": at} for row in found)
     return [RememberedOffset(*(row[name] for name in _FIELDS)) for row in rows]
+
+
+_group_offsets = Once(_read_offsets, most=200_000)
 
 
 def _among(column: str, values: list[Any]) -> Any:
