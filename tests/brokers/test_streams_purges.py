@@ -54,7 +54,7 @@ def policy_of(bench: Bench, folder: Path, interval: timedelta) -> Iterator[Polic
         yield found
     finally:
         found.close()
-        until(lambda: forgotten(bench, found.app), 60)
+        until(lambda: forgotten(bench, found.app), 180)
 
 
 def forgotten(bench: Bench, prefix: str) -> bool:
