@@ -52,17 +52,18 @@ def declared(
 ) -> TopicDeclaration | None:
     """What is declared of a topic: by the first match in the settings, else by the page's.
 
-    The longer replay window of both counts, and beside a glob the page's word that others may read
-    the topic: whoever writes a glob does not know who rewinds, or reads, a topic that it takes in.
+    The longer replay window of both counts, and beside a glob the page's word, of that very topic,
+    that others may read it: whoever writes a glob does not know who rewinds, or reads, a topic that
+    it takes in.
     """
     first, other = (
         next((d for d in found if d.matches(topic)), None) for found in (in_settings, on_page)
     )
     if first is None or other is None:
         return first or other
-    readers = "unknown" if _wild(first.glob) and other.readers == "unknown" else first.readers
-    longer = max(first.replay_window, other.replay_window)
-    return replace(first, readers=readers, replay_window=longer)
+    longer = replace(first, replay_window=max(first.replay_window, other.replay_window))
+    named = _wild(first.glob) and not _wild(other.glob)
+    return replace(longer, readers="unknown") if named and other.readers == "unknown" else longer
 
 
 def _wild(glob: str) -> bool:

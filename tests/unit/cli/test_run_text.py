@@ -67,8 +67,8 @@ def test_records_that_came_back_are_an_alert_with_the_next_command() -> None:
 
 def test_waits_are_told_beside_their_forecast_where_there_was_one() -> None:
     wait = RequestWait(1, 3, "keeps-up", 0.0, 0.333, 0.75, 0.41, timed_out=False, inside=True)
-    assert run_text.waits(Receipt(waits=(wait,))) == [
+    assert run_text.waited(Receipt(waits=(wait,))) == [
         "waits: the slowest of 1 request took 0.4 s; predicted 0 s to 0.8 s, about 0.3 s: "
         "1 of 1 inside"
     ]
-    assert run_text.waits(Receipt()) == run_text.waits(None) == []
+    assert run_text.waited(Receipt()) == run_text.waited(None) == []
