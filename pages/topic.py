@@ -56,8 +56,9 @@ def show() -> None:
         over_time.topic_line(screen, name)
         st.html(reclaimable.topic_html(facts_of(screen), findings.table("holds"), name))
         looking.offer_topic(screen, name)
-        st.html(places_html(screen, name) + segments.of_topic_html(screen, name, row.partitions))
-        st.html(configs_html(screen, name))
+        markup.draw(places_html(screen, name))
+        markup.draw(segments.of_topic_html(screen, name, row.partitions))
+        markup.draw(configs_html(screen, name))
     blockers = blockers_of(screen, name)
     with side:
         show_answers(screen, row, blockers)
