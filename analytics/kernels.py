@@ -25,6 +25,7 @@ from analytics.orphans import broker_facts, sightings
 from analytics.readers import groups, holds, last_writes, met, partitions, reader_lags, topics
 from analytics.replicas import curves, disks, growth, points, trends
 from analytics.replicas.trends import Trends, microseconds
+from dashboard.core.arrow import distinct
 from dashboard.estimate.curve_tables import ReplicaCurves, to_table
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import Standing, by_offset
@@ -114,19 +115,14 @@ def sampled(view: BucketView, ids: Sequence[str], topics: pa.Table, snapshot: Ma
     return Told({}, unseen.rows(view, ids, named["topic"].to_pylist()))
 
 
-def _once(found: pa.Table) -> pa.Table:
-    """Each row once."""
-    return found.group_by(found.column_names).aggregate([])
-
-
 # How the sums of several buckets become one, by name.
 SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
-    "held": met.summed, "telling": _once, "unread": _once, "holdings": broker_facts.summed,
-    "by_offset": summed_offsets, "read_times": summed_times, "unassigned": _once,
-    "scrapes": _once, "scraped_before": _once, "disks": disks.summed,
+    "held": met.summed, "telling": distinct, "unread": distinct, "holdings": broker_facts.summed,
+    "by_offset": summed_offsets, "read_times": summed_times, "unassigned": distinct,
+    "scrapes": distinct, "scraped_before": distinct, "disks": disks.summed,
     "stock": disks.stock_summed, "quality": quality.summed, "blockers": partitions.summed,
-    "growth": growth.summed, "log_dirs": _once, "units": causes.summed,
-    "fetched": traffic.all_fetched, "slow": _once, "last_writes": last_writes.summed,
+    "growth": growth.summed, "log_dirs": distinct, "units": causes.summed,
+    "fetched": traffic.all_fetched, "slow": distinct, "last_writes": last_writes.summed,
     "reader_lags": reader_lags.summed, "wanted": topics.wanted_summed,
     **unseen.SUMMED,
 }  # fmt: skip

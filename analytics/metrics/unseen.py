@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.core.arrow import distinct
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import STARTED
 from dashboard.history import readings
 from dashboard.safety.explained import measures
-from dashboard.safety.progress import Sample, Told
+from dashboard.safety.progress import Sample
 from dashboard.safety.unseen_readers import Measure, Verdict, measure_of
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
@@ -130,17 +130,13 @@ def sent_summed(parts: pa.Table) -> pa.Table:
     return sums.rename_columns(_SENT.names).cast(_SENT)
 
 
-def _once(parts: pa.Table) -> pa.Table:
-    return parts.group_by(parts.column_names).aggregate([])
-
-
 def _all(parts: pa.Table) -> pa.Table:
     return parts  # each row is of one bucket alone
 
 
 # How the sums of several buckets become one, by name.
 SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
-    "sent": sent_summed, "torn": _once, "hosts": _once, "commits": _all, "leaders": _all,
+    "sent": sent_summed, "torn": distinct, "hosts": distinct, "commits": _all, "leaders": _all,
     "counts": _all, "unseen": _all,
 }  # fmt: skip
 
@@ -232,43 +228,30 @@ def _sample(name: str, found: Mapping[str, pa.Table], day: Day) -> Sample:
     hosts: dict[str, set[int]] = {}
     for row in own["hosts"].to_pylist():
         hosts.setdefault(row["topic"], set()).add(row["broker_id"])
-    over_all, by_topic = (
-        {r["broker_id"]: r["value"] for r in sent if r["kind"] == kind}
-        for kind in (_OVER_ALL, _BY_TOPIC)
-    )
-    return Sample(
-        day.taken[name],
+    counters = readings.Counters(
         out,
+        made,
+        {r["broker_id"]: r["value"] for r in sent if r["kind"] == _OVER_ALL},
+        {r["broker_id"]: r["value"] for r in sent if r["kind"] == _BY_TOPIC},
+        _by_name(sent, _TOTAL),
+        _by_name(sent, _EVERY),
+    )
+    ends = {r["broker_id"]: r["ends"] for r in sent if r["kind"] == _ENDS}
+    part = readings.Part(
         own["commits"].drop_columns("snapshot_id"),
         own["leaders"].drop_columns("snapshot_id"),
         {topic: frozenset(brokers) for topic, brokers in hosts.items()},
-        {broker: (told, by_topic.get(broker, 0.0)) for broker, told in over_all.items()},
-        made,
-        day.joined[name],
-        _told(sent),
+        counters,
     )
+    return readings.sample(day.taken[name], part, day.joined[name], lambda: ends)
 
 
-def _told(sent: Sequence[Mapping[str, Any]]) -> dict[int, Told]:
-    totals: dict[int, dict[str, float]] = {}
-    every: dict[int, dict[str, float]] = {}
-    ends: dict[int, int] = {}
+def _by_name(sent: Sequence[Mapping[str, Any]], kind: str) -> dict[int, dict[str, float]]:
+    found: dict[int, dict[str, float]] = {}
     for row in sent:
-        if row["kind"] == _ENDS:
-            ends[row["broker_id"]] = row["ends"]
-        elif row["kind"] in (_TOTAL, _EVERY):
-            into = totals if row["kind"] == _TOTAL else every
-            into.setdefault(row["broker_id"], {})[row["name"]] = row["value"]
-    return {
-        broker: Told(
-            totals.get(broker, {}), sums, _constant(ends.get(broker, 0)), sums.get(STARTED)
-        )
-        for broker, sums in every.items()
-    }
-
-
-def _constant(value: int) -> Callable[[], int]:
-    return lambda: value
+        if row["kind"] == kind:
+            found.setdefault(row["broker_id"], {})[row["name"]] = row["value"]
+    return found
 
 
 def _written(verdicts: Iterable[Verdict], now: datetime) -> pa.Table:

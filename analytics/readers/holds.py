@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from analytics.earlier import commit_order, since
 from analytics.readers import met
 from analytics.readers.met import hidden
-from dashboard.core.arrow import column, in_order, looked_up
+from dashboard.core.arrow import column, distinct, in_order, looked_up
 from dashboard.estimate.curve_tables import changes, integers
 from dashboard.estimate.curves import Ints
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
@@ -107,7 +107,7 @@ class _Names:
         seen = [seen_topics(cluster, i, _NAMED) for i in new]
         if base:
             pairs = remembered(cluster, base, ["topic", "topic_id"])
-            seen.append(pairs.group_by(pairs.column_names).aggregate([]))
+            seen.append(distinct(pairs))
         rows = pa.concat_tables(seen, promote_options="default").select(_NAMED)
         topics, ids = column(rows, "topic"), column(rows, "topic_id")
         now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))

@@ -30,6 +30,11 @@ def column(table: pa.Table, name: str) -> pa.Array:
     return chunked.combine_chunks() if chunked.num_chunks != 1 else chunked.chunk(0)
 
 
+def distinct(rows: pa.Table) -> pa.Table:
+    """Each row once."""
+    return rows.group_by(rows.column_names).aggregate([])
+
+
 def looked_up(values: pa.Array, keys: pa.Array, found: pa.Array) -> pa.Array:
     """For each value the entry of `found` beside its key; null where no key equals it."""
     return found.take(pc.index_in(values, value_set=keys))

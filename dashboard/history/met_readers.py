@@ -11,6 +11,7 @@ own, a Streams application was not ready), and no later snapshot told it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -74,10 +75,14 @@ def known(
 
 def _read(store: ClusterStore, snapshot: str) -> Sequence[tuple[str, str]]:
     groups = store.read("snapshots", snapshot, "groups", READ)
-    return shown(groups, partial(topic_names, store, snapshot))
+    # Names are the same in each snapshot: one text of each is held.
+    return [
+        (sys.intern(group), sys.intern(topic))
+        for group, topic in shown(groups, partial(topic_names, store, snapshot))
+    ]
 
 
-_shown = Once(_read, most=500_000)
+_shown = Once(_read, most=200_000)  # 72 bytes each
 
 
 def _of_topics(found: Met, wanted: set[str] | None) -> Met:

@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 class Once(Generic[P, T]):
     """`read(store, snapshot, …)`, whose answers stay: those of the last reads, up to `most` things
-    in all. What it raises is not kept.
+    in all. What it raises is not kept. Of tables that a view of one bucket shows in part nothing
+    may be read: it lies where the whole store does.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Once(Generic[P, T]):
     def __call__(
         self, store: ClusterStore, snapshot: str, *about: P.args, **named: P.kwargs
     ) -> Sequence[T]:
-        key = store.fs.unstrip_protocol(store.path), snapshot, about, tuple(named.items())
+        key = store.uri, snapshot, about, tuple(named.items())
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)

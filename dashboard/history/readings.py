@@ -161,7 +161,7 @@ def _older(
 ) -> tuple[tuple[Measure, ...], str | None]:
     """The same of a day that is over, with the oldest sample after it as its last."""
     try:
-        return _whole_day(_Kept(store.fs.unstrip_protocol(store.path), store), ids, topics)
+        return _whole_day(_Kept(store.uri, store), ids, topics)
     except StoreError:
         return _day(store, ids, topics)
 
@@ -177,18 +177,8 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
     manifest = store.manifest("snapshots", snapshot)
     if not _counts(manifest):
         return None
-    found = part(store, manifest, topics)
-    return Sample(
-        manifest.taken_at,
-        found.counters.bytes_out,
-        found.commits,
-        found.leaders,
-        found.hosts,
-        found.counters.sums,
-        found.counters.bytes_in,
-        joined(store, manifest),
-        _told_in_all(found.counters, cache(partial(_ends, store, manifest))),
-    )
+    ends = cache(partial(_ends, store, manifest))
+    return sample(manifest.taken_at, part(store, manifest, topics), joined(store, manifest), ends)
 
 
 class Part(NamedTuple):
@@ -198,6 +188,28 @@ class Part(NamedTuple):
     leaders: pa.Table
     hosts: dict[str, frozenset[int]]
     counters: Counters
+
+
+def sample(
+    taken_at: datetime,
+    found: Part,
+    has_members: frozenset[str],
+    ends: Callable[[], Mapping[int, int] | None],
+) -> Sample:
+    """Of a snapshot; `ends` reads the log ends that brokers led, by broker: it is of all replicas,
+    and asked only where a source may stand still.
+    """
+    return Sample(
+        taken_at,
+        found.counters.bytes_out,
+        found.commits,
+        found.leaders,
+        found.hosts,
+        found.counters.sums,
+        found.counters.bytes_in,
+        has_members,
+        _told_in_all(found.counters, ends),
+    )
 
 
 def part(store: ClusterStore, snapshot: Manifest, topics: list[str]) -> Part:
@@ -369,8 +381,6 @@ def led_ends(store: ClusterStore, snapshot: Manifest) -> dict[int, int]:
 def _told_in_all(
     counters: Counters, ends: Callable[[], Mapping[int, int] | None]
 ) -> dict[int, Told]:
-    """`ends` is of all replicas: it is read only where a source may stand still."""
-
     def of(broker: int) -> int | None:
         found = ends()
         return None if found is None else found.get(broker, 0)

@@ -135,6 +135,11 @@ class ClusterStore:
         self.path = f"{store.path}/{cluster_id}"
 
     @property
+    def uri(self) -> str:
+        """Where it lies, whoever opened it: equal for equal folders alone."""
+        return str(self.fs.unstrip_protocol(self.path))
+
+    @property
     def name(self) -> str:
         """The name given in settings when it was collected, else the cluster id."""
         return self.connection().name or self.cluster_id

@@ -87,8 +87,6 @@ def run(args: argparse.Namespace) -> int:
 
     READ_ONLY where targets for Kafka's tool are asked for and every purge is switched off.
     """
-    from dashboard.purge.jobs import queue_refusals
-
     settings = context.read_settings(args)
     if args.waive or args.override:
         who = context.actor(settings)
@@ -96,8 +94,7 @@ def run(args: argparse.Namespace) -> int:
     output.check_writable(args.out)
     if args.offsets_out:
         output.check_writable(args.offsets_out)
-        with context.open_journal(settings) as journal:
-            queue_refusals.read_only(settings, journal)  # Kafka's tool knows no switch
+        _refuse_stopped(settings)
     target = _target(args)
     overrides = read_client_config(args.client_config) if args.client_config else {}
     if args.bootstrap_server:
@@ -107,6 +104,14 @@ def run(args: argparse.Namespace) -> int:
     if args.offsets_out and plan.free_partitions:
         output.write_text(args.offsets_out, plan.offsets_json())
     return _show(plan, args)
+
+
+def _refuse_stopped(settings: Settings) -> None:
+    """READ_ONLY while every purge is switched off: Kafka's tool knows no switch."""
+    from dashboard.purge.jobs import queue_refusals  # slow to import; other plans need none of it
+
+    with context.open_journal(settings) as journal:
+        queue_refusals.read_only(settings, journal)
 
 
 def _target(args: argparse.Namespace) -> Target:

@@ -18,7 +18,7 @@ from dashboard.purge.evidence.revived import came_back
 from dashboard.purge.journal.journal_policies import Use
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import PlanRequest, Read, read_live
-from dashboard.purge.plan.facts import config_values
+from dashboard.purge.plan.facts import config_values, unread
 from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import parse_target
@@ -146,7 +146,7 @@ def _readable(live: Cluster, due: Collection[TopicPartition]) -> list[TopicParti
     known = {
         name
         for name, state in live.topics(names).items()
-        if not state.error and configs.get(name, {}).get("cleanup.policy") is not None
+        if not state.error and unread(configs, name) is None
     }
     return [key for key in due if key.topic in known]
 

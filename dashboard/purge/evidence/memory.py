@@ -346,7 +346,7 @@ def _read_offsets(
     return [RememberedOffset(*(row[name] for name in _FIELDS)) for row in rows]
 
 
-_group_offsets = Once(_read_offsets, most=200_000)
+_group_offsets = Once(_read_offsets, most=100_000)  # some 200 bytes each
 
 
 def _among(column: str, values: list[Any]) -> Any:

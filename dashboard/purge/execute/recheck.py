@@ -35,6 +35,7 @@ from dashboard.purge.plan.facts import (
     reassignments,
     seen_of,
     unplaced,
+    unread,
     unread_groups,
     with_epoch_ends,
     with_later_ends,
@@ -325,8 +326,7 @@ def _place(
     if seen.log_start_offset >= target:
         result.arrived[key] = seen
         return
-    if facts.configs.get(key.topic, {}).get("cleanup.policy") is None:
-        why = f"the configs of topic {key.topic} cannot be read, so its guards cannot be judged"
+    if (why := unread(facts.configs, key.topic)) is not None:
         result.unreadable[key] = Refusal("CONFIGS_UNREADABLE", why)
         return
     blocking, elsewhere = _blocking(judged, plan, standards)

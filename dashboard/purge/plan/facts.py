@@ -463,11 +463,18 @@ def _all_found(states: Mapping[str, TopicState], names: list[str]) -> None:
             )
 
 
+def unread(configs: Mapping[str, Mapping[str, str | None]], topic: str) -> str | None:
+    """That `config_values` lack a topic's, if so: an empty cleanup.policy is one (KIP-1161)."""
+    if configs.get(topic, {}).get("cleanup.policy") is not None:
+        return None
+    return f"the configs of topic {topic} cannot be read, so its guards cannot be judged"
+
+
 def _configs_known(configs: Mapping[str, Mapping[str, str | None]], names: list[str]) -> None:
     for name in names:
-        if configs.get(name, {}).get("cleanup.policy") is None:  # empty: nothing is ever deleted
+        if (why := unread(configs, name)) is not None:
             raise RefusedError(
-                f"the configs of topic {name} cannot be read, so its guards cannot be judged",
+                why,
                 "Check that this principal may DESCRIBE_CONFIGS there and that brokers answer, "
                 "then plan again.",
                 code="CONFIGS_UNREADABLE",
