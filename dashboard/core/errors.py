@@ -7,6 +7,7 @@ LowwaterError
 ├── InventoryError        1  an inventory or listing of a broker's disk that cannot be used
 │   └── LogDirError       4  no log dir could be read
 ├── PlanError             1  a plan or offsets file that cannot be used
+├── ArchiveError          1  an archive of records that cannot be written or used
 ├── VerdictsError         1  a file of verdicts on orphans that cannot be used
 ├── ReportError           1  a report that cannot be made on this machine
 ├── RefusedError          3  guards or rules refuse: nothing was sent
@@ -93,6 +94,13 @@ class PlanError(LowwaterError):
 
     exit_code = 1
     default_code = "PLAN_INVALID"
+
+
+class ArchiveError(LowwaterError):
+    """An archive of records that cannot be written, or used."""
+
+    exit_code = 1
+    default_code = "ARCHIVE_INVALID"
 
 
 class VerdictsError(LowwaterError):

@@ -18,6 +18,7 @@ from dashboard.core.errors import SettingsError
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
 from dashboard.settings.alerts import AlertSettings, alert_settings
+from dashboard.settings.archive import ArchiveSettings, archive_settings
 from dashboard.settings.metric_addresses import PrometheusServer
 from dashboard.settings.people import PeopleSettings, people_settings
 from dashboard.settings.policies.section import Policy, policy_settings
@@ -95,6 +96,7 @@ class Settings:
     idle: IdleSettings = field(default_factory=IdleSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     price: PriceSettings = field(default_factory=PriceSettings)
+    archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     policies: tuple[Policy, ...] = ()
     alerts: AlertSettings = field(default_factory=AlertSettings)
     people: PeopleSettings | None = None  # None: one local operator, who may do everything
@@ -248,6 +250,7 @@ def _build(
         idle=idle_settings(values.get("idle", {}), where),
         retention=retention_settings(values.get("retention", {}), where),
         price=price_settings(values.get("price", {}), where),
+        archive=archive_settings(values.get("archive", {}), where),
         policies=policy_settings(values.get("policies", {}), where, purge.liftable_guards),
         alerts=alert_settings(values.get("alerts", {}), where),
         people=people_settings(values["people"], where) if "people" in values else None,

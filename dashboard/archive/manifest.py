@@ -1,0 +1,208 @@
+"""What is written beside an archive's parts: the proof of each, of each partition, of the run.
+
+Each is one sealed JSON file (canonical, with a sha256 of its own). None is found by a listing:
+names follow from a run's partitions, and the proof of a part names where the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from dashboard.core.canonical import Count, Moment, PartitionId, SealedKind, Text, seal
+from dashboard.core.errors import ArchiveError, RefusedError
+from dashboard.domain.model import TopicPartition
+
+Why = Literal["control", "compacted"]
+State = Literal["open", "whole", "incomplete"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets from `first` up to but not `next` that no record has, and what they were.
+
+    `control`: markers of transactions and other batches of the brokers' own. `compacted`: what
+    the log cleaner took. What is merely not there is no gap: it ends the reading.
+    """
+
+    first: Count
+    next: Count
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Proof of a part: it was read back from where it lies, counted, compared and hashed.
+
+    Offsets from `first` up to but not `next`, each a record or in one of `gaps`. `size_bytes` and
+    `stored_sha256` are of the stored file, `raw_bytes` of keys, values and headers as they were.
+    """
+
+    first: Count
+    next: Count
+    records: Count
+    size_bytes: Count
+    raw_bytes: Count
+    stored_sha256: Text
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionArchive:
+    """The commit of a partition: its parts are all of `start` up to but not `target`.
+
+    `leader_epoch`: of the leader that was read, None where no broker told it. `skipped`: why the
+    offset before `target` is no record, None where it is one.
+    """
+
+    topic: Text
+    topic_id: Text
+    partition: PartitionId
+    start: Count
+    target: Count
+    leader_epoch: int | None
+    parts: tuple[Part, ...]
+    skipped: Why | None = None
+
+    @property
+    def records(self) -> int:
+        return sum(part.records for part in self.parts)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(part.size_bytes for part in self.parts)
+
+    @property
+    def raw_bytes(self) -> int:
+        return sum(part.raw_bytes for part in self.parts)
+
+    def covers(self, topic_id: str | None, start: int, target: int) -> bool:
+        """Whether all of that range of this very topic lies in it."""
+        return topic_id == self.topic_id and self.start <= start and target <= self.target
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedTopic:
+    """A topic as it was when the archive began; `config` are the values that differ from the
+    brokers' defaults.
+    """
+
+    topic: Text
+    topic_id: Text
+    partitions: Count
+    replication_factor: Count
+    config: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Encryption:
+    """`key_id` tells keys apart: the first 16 hex digits of the key's sha256."""
+
+    method: Literal["aes-256-gcm"]
+    key_id: Text
+
+
+@dataclass(frozen=True, slots=True)
+class RunArchive:
+    """The identity of a run's archive: written first, replaced last.
+
+    `whole`: each of `partitions` has its commit. `incomplete`: some have none, and never will.
+    """
+
+    cluster_id: Text
+    cluster_name: str
+    run_id: Text
+    plan_sha256: Text
+    created_at: Moment
+    state: State
+    encryption: Encryption | None
+    topics: tuple[ArchivedTopic, ...]
+    partitions: tuple[tuple[Text, PartitionId], ...]
+
+
+def run_name(cluster_id: str, run_id: str) -> str:
+    """The manifest of a run, below an archive's URL."""
+    return f"{cluster_id}/{run_id}/archive.json"
+
+
+def partition_name(cluster_id: str, run_id: str, key: TopicPartition) -> str:
+    return f"{cluster_id}/{run_id}/{key.topic}/{key.partition}/partition.json"
+
+
+def part_name(cluster_id: str, run_id: str, key: TopicPartition, first: int) -> str:
+    """Where the part lies that begins at an offset."""
+    return f"{cluster_id}/{run_id}/{key.topic}/{key.partition}/part-{first:020}.parquet"
+
+
+def proof_name(cluster_id: str, run_id: str, key: TopicPartition, first: int) -> str:
+    return part_name(cluster_id, run_id, key, first).removesuffix("parquet") + "json"
+
+
+def _invalid(where: str, what: str) -> ArchiveError:
+    return ArchiveError(
+        f"{where} {what}",
+        "Read the archive with the release that wrote it, or restore the file from a copy.",
+    )
+
+
+def _changed(where: str, actual: str, claimed: object) -> RefusedError:
+    return RefusedError(
+        f"{where} was changed after it was written: its sha256 is {actual}, it says {claimed}",
+        "Restore the file from a copy; nothing is deleted that rests on it.",
+        code="ARCHIVE_CHANGED",
+    )
+
+
+def _check_part(part: Part) -> None:
+    """Every offset of the range is a record or in a gap. Raises ValueError."""
+    at, missing = part.first, 0
+    for gap in part.gaps:
+        if not at <= gap.first < gap.next <= part.next:
+            raise ValueError(f"the gap {gap.first} to {gap.next} is not within the part")
+        at, missing = gap.next, missing + gap.next - gap.first
+    if part.first >= part.next or part.records + missing != part.next - part.first:
+        raise ValueError(
+            f"{part.records} records and {missing} offsets without one are not the range "
+            f"{part.first} to {part.next}"
+        )
+
+
+def _check_partition(found: PartitionArchive) -> None:
+    at = found.start
+    for part in found.parts:
+        _check_part(part)
+        if part.first != at:
+            raise ValueError(f"no part begins at offset {at}")
+        at = part.next
+    if at != found.target:
+        raise ValueError(f"its parts end at offset {at}, not at {found.target}")
+    if found.skipped != last_is(found.parts):
+        raise ValueError("'skipped' is not what its last part tells")
+
+
+def _check_run(found: RunArchive) -> None:
+    known = {topic.topic for topic in found.topics}
+    if any(topic not in known for topic, _ in found.partitions):
+        raise ValueError("it names a partition of a topic that it does not know")
+
+
+def last_is(parts: tuple[Part, ...]) -> Why | None:
+    """What the offset before the target is, where it is no record."""
+    if not parts or not parts[-1].gaps or parts[-1].gaps[-1].next != parts[-1].next:
+        return None
+    return parts[-1].gaps[-1].why
+
+
+PART = SealedKind(Part, "proof of a part", _invalid, _changed, _check_part)
+PARTITION = SealedKind(
+    PartitionArchive, "archive of a partition", _invalid, _changed, _check_partition
+)
+RUN = SealedKind(RunArchive, "archive of a run", _invalid, _changed, _check_run)
+
+
+def sealed(kind: SealedKind[_T], found: _T) -> bytes:
+    """The file of a record; `kind.parse` reads it again. Raises ValueError for a false record."""
+    kind.check(found)
+    return seal(kind.document(found))[1].encode()

@@ -1,0 +1,178 @@
+"""Where archives lie: a folder, or an object store through fsspec, asked by names alone.
+
+A put is on the disk, with the folders that lead to it, before it returns; an object store has then
+taken it whole. What may pass (a time-out, a store that is slowed) is tried again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dashboard.core.errors import ArchiveError, LowwaterError, SettingsError
+from dashboard.settings.archive import check_url
+from dashboard.store.local_files import open_files
+from dashboard.store.snapshot_files import write_atomically
+
+_T = TypeVar("_T")
+_PAUSES_SECONDS = (0.2, 1.0, 3.0, 10.0)  # between attempts: a store that throttles needs seconds
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+# Words of a name that no file system and no URL reads as something else.
+_WORD = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
+
+
+@dataclass
+class Place:
+    """One archive URL. `sleep` waits between attempts."""
+
+    url: str
+    sleep: Callable[[float], None] = time.sleep
+    _files: Any = field(init=False, repr=False)
+    _root: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
+        try:
+            self._files, self._root = open_files(self.url)
+        except (ValueError, ImportError) as error:
+            raise SettingsError(
+                f"nothing here opens the archive URL {self.url}: {error}",
+                "Give a folder or s3://BUCKET/PREFIX; s3 needs the extra lowwater[s3].",
+                code="ARCHIVE_URL_INVALID",
+            ) from error
+
+    @property
+    def is_local(self) -> bool:
+        return "file" in self._files.protocol
+
+    def get(self, name: str) -> bytes | None:
+        """What lies there; None: nothing does. Raises ArchiveError ARCHIVE_UNREACHABLE."""
+
+        def read() -> bytes | None:
+            try:
+                return bytes(self._files.cat_file(self._path(name)))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+        return self._tried(read, name, "read", "ARCHIVE_UNREACHABLE")
+
+    def put(self, name: str, body: bytes) -> None:
+        """Put a file whole, over one of that name. Raises ArchiveError ARCHIVE_UNWRITABLE."""
+        self._tried(lambda: self._put(name, body), name, "written", "ARCHIVE_UNWRITABLE")
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is not there is removed. Raises ArchiveError."""
+
+        def remove() -> None:
+            try:
+                self._files.rm(self._path(name))
+            except FileNotFoundError:
+                return
+
+        self._tried(remove, name, "removed", "ARCHIVE_UNWRITABLE")
+
+    def names(self, folder: str = "") -> list[str]:
+        """The last words of what a listing tells below a folder: to find runs, never to count on.
+
+        Raises ArchiveError ARCHIVE_UNREACHABLE.
+        """
+
+        def listed() -> list[str]:
+            try:
+                entries = self._files.ls(self._path(folder), detail=True, refresh=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            return sorted({str(e["name"]).rstrip("/").rsplit("/", 1)[-1] for e in entries})
+
+        return self._tried(listed, folder, "listed", "ARCHIVE_UNREACHABLE")
+
+    def url_of(self, name: str) -> str:
+        """The whole address of a file, for people and for Spark."""
+        return f"{self.url.rstrip('/')}/{name}"
+
+    def _path(self, name: str) -> str:
+        words = [word for word in name.split("/") if word]
+        if not all(_WORD.fullmatch(word) for word in words):
+            raise ArchiveError(
+                f"'{name}' is no name of an archive",
+                "Give the folder of an archive as lowwater archives lists it.",
+            )
+        return "/".join([self._root, *words])
+
+    def _put(self, name: str, body: bytes) -> None:
+        path = self._path(name)
+        if not self.is_local:
+            self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            self._files.pipe_file(path, body)
+            return
+        missing = _missing(Path(path).parent)
+        write_atomically(self._files, path, body)
+        # A name is on the disk once its folder is: a power cut must not take what was proved.
+        for folder in {Path(path).parent, *(made.parent for made in missing)}:
+            _settle(folder)
+
+    def _tried(self, act: Callable[[], _T], name: str, done: str, code: str) -> _T:
+        for pause in (*_PAUSES_SECONDS, None):
+            try:
+                return act()
+            except ArchiveError:
+                raise
+            except (OSError, LowwaterError) as error:
+                if pause is None or not _may_pass(error):
+                    raise self._failed(name, done, code, error) from error
+                self.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _failed(self, name: str, done: str, code: str, error: Exception) -> ArchiveError:
+        cause = _causes(error)[-1]
+        what = getattr(cause, "strerror", None) or str(cause).split("\n")[0] or type(cause).__name__
+        return ArchiveError(
+            f"the archive {self.url} cannot be {done}: {what} ({name or 'its top'})",
+            "Check its address, space, rights and credentials, then run it again: what was proved "
+            "stays, and nothing is deleted without its proof.",
+            code=code,
+        )
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folders that are yet to be made."""
+    found = []
+    while not folder.exists():
+        found.append(folder)
+        folder = folder.parent
+    return found
+
+
+def _settle(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error and what it came from, the first cause last."""
+    found = [error]
+    while found[-1].__cause__ is not None:
+        found.append(found[-1].__cause__)
+    return found
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether another attempt may go well: not where rights, room or the name are missing, and
+    not where nothing is ever written.
+    """
+    if getattr(error, "code", None) == "STORE_READ_ONLY":
+        return False
+    refused = (PermissionError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+    return not any(
+        isinstance(cause, refused) or getattr(cause, "errno", None) in _FULL
+        for cause in _causes(error)
+    )

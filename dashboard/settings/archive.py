@@ -1,0 +1,85 @@
+"""The settings section [archive]: where records are kept before a purge, and how they are read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from dashboard.core.errors import SettingsError
+from dashboard.settings.values import section
+
+_MIB = 2**20
+_LEAST_PART, _LARGEST_PART = _MIB, 1024 * _MIB
+_HIGHEST_LEVEL = 22  # of zstd
+_MOST_READERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSettings:
+    """`url`: the archive of who names none. `part_bytes`: of records in a part, before they are
+    compressed. `readers`: partitions side by side. `bytes_per_second`: of all readers, None: as
+    fast as Kafka gives them.
+    """
+
+    url: str | None = None
+    part_bytes: int = 32 * _MIB
+    readers: int = 4
+    bytes_per_second: int | None = None
+    zstd_level: int = 1
+
+
+def archive_settings(table: Any, where: str) -> ArchiveSettings:
+    """The section out of a settings file. Raises SettingsError naming the key."""
+    own = section(table, "archive", ArchiveSettings, where)
+    found = ArchiveSettings(
+        **own.values(ArchiveSettings),
+        url=own.filled_or_none("url"),
+        bytes_per_second=_rate(own.get(key), key, own.where)
+        if (key := "bytes_per_second") in own
+        else None,
+    )
+    if found.url is not None:
+        check_url(found.url)
+    for name, value, low, high in (
+        ("part_bytes", found.part_bytes, _LEAST_PART, _LARGEST_PART),
+        ("readers", found.readers, 1, _MOST_READERS),
+        ("zstd_level", found.zstd_level, 1, _HIGHEST_LEVEL),
+    ):
+        if not low <= value <= high:
+            raise SettingsError(
+                f"{own.where}: '{name}' = {value}", f"Write {name} as a number {low} to {high}."
+            )
+    return found
+
+
+def _rate(value: Any, key: str, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < _MIB:
+        raise SettingsError(
+            f"{where}: '{key}' = {value!r}",
+            f"Write {key} as bytes, {_MIB} (1 MiB) or more; leave it out for no limit.",
+        )
+    return value
+
+
+def check_url(url: str) -> str:
+    """The same; a URL with a user or password in it would go into plans and journals.
+
+    Raises SettingsError ARCHIVE_URL_INVALID.
+    """
+    try:
+        parts = urlsplit(url) if "://" in url else None
+        said = "is empty" if not url.strip() else ""
+        if parts is not None and (parts.username or parts.password or parts.query):
+            said = "has a user, password or query in it"
+    except ValueError as error:
+        said = f"is none: {error}"
+    if said:
+        shown = re.sub(r"//[^/@]*@", "//…@", url).split("?")[0]
+        raise SettingsError(
+            f"the archive URL '{shown}' {said}",
+            "Write s3://BUCKET/PREFIX or a folder; credentials stand in the environment.",
+            code="ARCHIVE_URL_INVALID",
+        )
+    return url

@@ -1,0 +1,104 @@
+"""What is written beside the parts is read as it was, and false or changed files are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dashboard.archive.manifest import (
+    PART,
+    PARTITION,
+    RUN,
+    ArchivedTopic,
+    Encryption,
+    Gap,
+    Part,
+    PartitionArchive,
+    RunArchive,
+    part_name,
+    partition_name,
+    proof_name,
+    sealed,
+)
+from dashboard.core.errors import ArchiveError, RefusedError
+from dashboard.domain.model import TopicPartition
+
+ONE = Part(10, 20, 8, 500, 900, "ab", (Gap(12, 13, "control"), Gap(19, 20, "compacted")))
+TWO = Part(20, 22, 1, 300, 100, "cd", (Gap(21, 22, "control"),))
+WHOLE = PartitionArchive("orders", "id-1", 3, 10, 22, 7, (ONE, TWO), "control")
+RUN_ARCHIVE = RunArchive(
+    "c1", "local", "r1", "ef", datetime(2026, 3, 1, tzinfo=UTC), "open",
+    Encryption("aes-256-gcm", "0123456789abcdef"),
+    (ArchivedTopic("orders", "id-1", 12, 3, {"cleanup.policy": "delete"}),), (("orders", 3),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"), [(PART, ONE), (PARTITION, WHOLE), (RUN, RUN_ARCHIVE)], ids=str
+)
+def test_it_is_read_as_it_was_written(kind: Any, found: Any) -> None:
+    text = sealed(kind, found).decode()
+    assert kind.parse(text, "x.json") == found
+    with pytest.raises(RefusedError) as changed:
+        kind.parse(text.replace('"sha256":"', '"sha256":"0'), "x.json")
+    assert changed.value.code == "ARCHIVE_CHANGED"
+    with pytest.raises(ArchiveError, match=r"x\.json is not JSON") as cut:
+        kind.parse(text[:-1], "x.json")
+    assert cut.value.code == "ARCHIVE_INVALID"
+
+
+def test_sums_are_those_of_the_parts() -> None:
+    assert (WHOLE.records, WHOLE.size_bytes, WHOLE.raw_bytes) == (9, 800, 1000)
+
+
+@pytest.mark.parametrize(
+    "false",
+    [
+        replace(ONE, records=9),
+        replace(ONE, gaps=()),
+        replace(ONE, next=21),
+        replace(ONE, first=13),
+        replace(ONE, gaps=(Gap(19, 20, "compacted"), Gap(12, 13, "control"))),
+        replace(ONE, first=20, records=0, gaps=()),
+    ],
+    ids=str,
+)
+def test_a_proof_that_does_not_account_for_each_offset_is_none(false: Part) -> None:
+    with pytest.raises(ValueError, match=r"offset|gap"):
+        sealed(PART, false)
+
+
+@pytest.mark.parametrize(
+    "false",
+    [
+        replace(WHOLE, parts=(ONE,)),
+        replace(WHOLE, parts=(TWO,)),
+        replace(WHOLE, parts=(TWO, ONE)),
+        replace(WHOLE, start=9),
+        replace(WHOLE, target=23),
+        replace(WHOLE, skipped=None),
+    ],
+    ids=str,
+)
+def test_parts_that_are_not_the_range_commit_no_partition(false: PartitionArchive) -> None:
+    with pytest.raises(ValueError, match=r"offset|skipped"):
+        sealed(PARTITION, false)
+
+
+def test_it_covers_only_its_own_range_of_its_own_topic() -> None:
+    assert WHOLE.covers("id-1", 10, 22)
+    assert WHOLE.covers("id-1", 15, 20)  # retention went on
+    assert not WHOLE.covers("id-1", 9, 22)
+    assert not WHOLE.covers("id-1", 10, 23)
+    assert not WHOLE.covers("id-2", 10, 22)
+    assert not WHOLE.covers(None, 10, 22)
+
+
+def test_names_follow_from_what_they_name() -> None:
+    key = TopicPartition("a.b", 3)
+    assert partition_name("c", "r", key) == "c/r/a.b/3/partition.json"
+    assert part_name("c", "r", key, 5) == "c/r/a.b/3/part-00000000000000000005.parquet"
+    assert proof_name("c", "r", key, 5) == "c/r/a.b/3/part-00000000000000000005.json"
