@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.values import section
+from dashboard.settings.values import path, section
 
 _MIB = 2**20
 _LEAST_PART, _LARGEST_PART = _MIB, 1024 * _MIB
@@ -20,7 +21,8 @@ _MOST_READERS = 64
 class ArchiveSettings:
     """`url`: the archive of who names none. `part_bytes`: of records in a part, before they are
     compressed. `readers`: partitions side by side. `bytes_per_second`: of all readers, None: as
-    fast as Kafka gives them.
+    fast as Kafka gives them. `key_file`: of the key that seals new parts and opens those that were
+    sealed with it, None: parts lie open.
     """
 
     url: str | None = None
@@ -28,6 +30,7 @@ class ArchiveSettings:
     readers: int = 4
     bytes_per_second: int | None = None
     zstd_level: int = 1
+    key_file: Path | None = None
 
 
 def archive_settings(table: Any, where: str) -> ArchiveSettings:
@@ -39,6 +42,7 @@ def archive_settings(table: Any, where: str) -> ArchiveSettings:
         bytes_per_second=_rate(own.get(key), key, own.where)
         if (key := "bytes_per_second") in own
         else None,
+        key_file=path(own.get(key), key, own.where) if (key := "key_file") in own else None,
     )
     if found.url is not None:
         check_url(found.url)
