@@ -38,6 +38,8 @@ class Part:
 
     Offsets from `first` up to but not `next`, each a record or in one of `gaps`. `size_bytes` and
     `stored_sha256` are of the stored file, `raw_bytes` of keys, values and headers as they were.
+    `leader_epoch` is that of the newest batch that was read for it, which reached up to but not
+    `epoch_to`: a log in which that epoch goes as far holds the same records below.
     """
 
     first: Count
@@ -46,6 +48,8 @@ class Part:
     size_bytes: Count
     raw_bytes: Count
     stored_sha256: Text
+    leader_epoch: Count
+    epoch_to: Count
     gaps: tuple[Gap, ...] = ()
 
 
@@ -53,8 +57,7 @@ class Part:
 class PartitionArchive:
     """The commit of a partition: its parts are all of `start` up to but not `target`.
 
-    `leader_epoch`: of the leader that was read, None where no broker told it. `skipped`: why the
-    offset before `target` is no record, None where it is one.
+    `skipped`: why the offset before `target` is no record, None where it is one.
     """
 
     topic: Text
@@ -62,7 +65,6 @@ class PartitionArchive:
     partition: PartitionId
     start: Count
     target: Count
-    leader_epoch: int | None
     parts: tuple[Part, ...]
     skipped: Why | None = None
 
@@ -77,6 +79,14 @@ class PartitionArchive:
     @property
     def raw_bytes(self) -> int:
         return sum(part.raw_bytes for part in self.parts)
+
+    @property
+    def epochs(self) -> dict[int, int]:
+        """How far each leader epoch reached of which the newest batches of its parts were."""
+        found: dict[int, int] = {}
+        for part in self.parts:
+            found[part.leader_epoch] = max(found.get(part.leader_epoch, 0), part.epoch_to)
+        return found
 
     def covers(self, topic_id: str | None, start: int, target: int) -> bool:
         """Whether all of that range of this very topic lies in it."""
@@ -105,6 +115,20 @@ class Encryption:
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """What is to be kept of a partition: from its log start on, up to but not the target."""
+
+    topic: Text
+    partition: PartitionId
+    start: Count
+    target: Count
+
+    @property
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
 class RunArchive:
     """The identity of a run's archive: written first, replaced last.
 
@@ -119,7 +143,7 @@ class RunArchive:
     state: State
     encryption: Encryption | None
     topics: tuple[ArchivedTopic, ...]
-    partitions: tuple[tuple[Text, PartitionId], ...]
+    partitions: tuple[Range, ...]
 
 
 def run_name(cluster_id: str, run_id: str) -> str:
@@ -184,7 +208,7 @@ def _check_partition(found: PartitionArchive) -> None:
 
 def _check_run(found: RunArchive) -> None:
     known = {topic.topic for topic in found.topics}
-    if any(topic not in known for topic, _ in found.partitions):
+    if any(range_.topic not in known for range_ in found.partitions):
         raise ValueError("it names a partition of a topic that it does not know")
 
 

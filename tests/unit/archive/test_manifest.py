@@ -17,6 +17,7 @@ from dashboard.archive.manifest import (
     Gap,
     Part,
     PartitionArchive,
+    Range,
     RunArchive,
     part_name,
     partition_name,
@@ -26,13 +27,14 @@ from dashboard.archive.manifest import (
 from dashboard.core.errors import ArchiveError, RefusedError
 from dashboard.domain.model import TopicPartition
 
-ONE = Part(10, 20, 8, 500, 900, "ab", (Gap(12, 13, "control"), Gap(19, 20, "compacted")))
-TWO = Part(20, 22, 1, 300, 100, "cd", (Gap(21, 22, "control"),))
-WHOLE = PartitionArchive("orders", "id-1", 3, 10, 22, 7, (ONE, TWO), "control")
+ONE = Part(10, 20, 8, 500, 900, "ab", 3, 20, (Gap(12, 13, "control"), Gap(19, 20, "compacted")))
+TWO = Part(20, 22, 1, 300, 100, "cd", 4, 22, (Gap(21, 22, "control"),))
+WHOLE = PartitionArchive("orders", "id-1", 3, 10, 22, (ONE, TWO), "control")
 RUN_ARCHIVE = RunArchive(
     "c1", "local", "r1", "ef", datetime(2026, 3, 1, tzinfo=UTC), "open",
     Encryption("aes-256-gcm", "0123456789abcdef"),
-    (ArchivedTopic("orders", "id-1", 12, 3, {"cleanup.policy": "delete"}),), (("orders", 3),),
+    (ArchivedTopic("orders", "id-1", 12, 3, {"cleanup.policy": "delete"}),),
+    (Range("orders", 3, 10, 22),),
 )  # fmt: skip
 
 
@@ -52,6 +54,7 @@ def test_it_is_read_as_it_was_written(kind: Any, found: Any) -> None:
 
 def test_sums_are_those_of_the_parts() -> None:
     assert (WHOLE.records, WHOLE.size_bytes, WHOLE.raw_bytes) == (9, 800, 1000)
+    assert WHOLE.epochs == {3: 20, 4: 22}
 
 
 @pytest.mark.parametrize(
