@@ -92,14 +92,14 @@ class _Client:
 
         consumer = Consumer(self._properties)
         try:
-            _refuse_others(consumer, *self._of_cluster)
+            refuse_others(consumer, *self._of_cluster)
         except BaseException:
             consumer.close()
             raise
         return consumer
 
 
-def _refuse_others(consumer: Consumer, topic: str, cluster_id: str, deadline: float) -> None:
+def refuse_others(consumer: Consumer, topic: str, cluster_id: str, deadline: float) -> None:
     """The addresses may lead elsewhere by now. Waits in steps: Ctrl-C ends it."""
     from confluent_kafka import KafkaException
 
