@@ -26,6 +26,8 @@ SHOWN = 2000  # the newest entries that a page reads
 KINDS = {
     "queued": "queued",
     "run": "state of the run",
+    "archiving": "archiving records",
+    "kept": "records kept",
     "recheck": "checked again",
     "baseline": "sizes before",
     "intent": "about to send",
