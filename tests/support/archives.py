@@ -48,6 +48,25 @@ def records(count: int, first: int = 0, step: int = 1, tag: str = "v") -> list[t
     return found
 
 
+def orders(folder: Path, topic: str = "orders", partitions: int = 3) -> Path:
+    """The archive of a purge of the sample cluster's orders: customers' JSON, over a day."""
+    rows: dict[int, list[tuple[int, Row]]] = {}
+    for number in range(partitions):
+        rows[number] = [
+            (
+                120_000 + 2_500 * at,
+                (
+                    b"customer-%d" % ((at * 7 + number) % 23),
+                    b'{"order": %d, "cents": %d}' % (1000 * number + at, 199 + 37 * at % 9000),
+                    1_764_000_000_000 + at * 300_000 + number * 1000,
+                    None,
+                ),
+            )
+            for at in range(290)
+        ]
+    return write(folder, {topic: rows}, per_part=100, per_group=50)
+
+
 def write(
     folder: Path,
     topics: Mapping[str, Records],
