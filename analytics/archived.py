@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from analytics.opened import Session
 from dashboard.archive.manifest import Part
-from dashboard.archive.reading import Archive, open_archive
+from dashboard.archive.opened import Archive, open_archive
 from dashboard.core.errors import ArchiveError
 from dashboard.domain.model import TopicPartition
 from dashboard.settings import settings as settings_files
@@ -50,7 +50,7 @@ def archived_records(where: str, *, topic: str | None, settings: str | None) -> 
 def pieces(archive: Archive, topic: str | None) -> list[Piece]:
     """Every part that a partition's commit names, by topic, partition and offset.
 
-    Raises ArchiveError ARCHIVE_INCOMPLETE where a partition has none: rows would be missing.
+    Raises ArchiveError ARCHIVE_NOT_WHOLE where a partition has none: rows would be missing.
     """
     known = None if topic is None else archive.topic(topic).topic
     found = {key: one for key, one in archive.partitions().items() if known in (None, key.topic)}
@@ -60,7 +60,7 @@ def pieces(archive: Archive, topic: str | None) -> list[Piece]:
             f"nothing commits {missing[0].topic}-{missing[0].partition} in the archive "
             f"{archive.url}",
             "Wait until its run is closed, or see: lowwater archives verify.",
-            code="ARCHIVE_INCOMPLETE",
+            code="ARCHIVE_NOT_WHOLE",
         )
     return [(key, part) for key, one in found.items() if one is not None for part in one.parts]
 

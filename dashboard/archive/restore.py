@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from dashboard.archive.comparing import Chunk, Compared, OffsetsMap, Pairs, compare
 from dashboard.archive.manifest import ArchivedTopic, PartitionArchive
-from dashboard.archive.reading import Archive, records_before
+from dashboard.archive.opened import Archive, records_before
 from dashboard.archive.restored_topic import Begun, NewTopic, Notes, check_existing, new_topic
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
@@ -163,7 +163,7 @@ class Restore:
                 f"the archive of {self.topic.topic} is not whole: nothing commits partition "
                 f"{', '.join(missing[:10])}",
                 "That run purged nothing there. Name the others with --partitions.",
-                code="ARCHIVE_INCOMPLETE",
+                code="ARCHIVE_NOT_WHOLE",
             )
         return {number: one for number, one in found.items() if one is not None}
 

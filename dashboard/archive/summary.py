@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.archive.manifest import PartitionArchive, Range
-from dashboard.archive.reading import Archive, list_archives
+from dashboard.archive.opened import Archive, list_archives
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ArchiveError, LowwaterError
 from dashboard.domain.model import TopicPartition

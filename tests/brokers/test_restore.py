@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
-from dashboard.archive.reading import open_archive
+from dashboard.archive.opened import open_archive
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.cluster.produce import RecordClient

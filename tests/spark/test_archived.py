@@ -46,6 +46,6 @@ def test_what_is_not_whole_would_lack_rows(spark: SparkSession, tmp_path: Path) 
     folder = archives.write(tmp_path / "kept", {"orders": {**ROWS, 2: []}}, state="open")
     with pytest.raises(ArchiveError, match="nothing commits orders-2") as part:
         lw.archive(str(folder))
-    assert part.value.code == "ARCHIVE_INCOMPLETE"
+    assert part.value.code == "ARCHIVE_NOT_WHOLE"
     ended = archives.write(tmp_path / "ended", {"orders": {2: []}}, state="incomplete")
     assert lw.archive(str(ended)).count() == 0

@@ -26,7 +26,6 @@ from dashboard.archive.manifest import (
     sealed,
 )
 from dashboard.archive.place import Place
-from dashboard.archive.reading import sealed_name
 from dashboard.archive.sealing import METHOD, Sealer
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import Row
@@ -133,7 +132,8 @@ def _part(
         writer.add(parts.batch_of(_columns(rows[begin : begin + per_group])))
     body = writer.finish()
     first = rows[0][0]
-    stored = key.seal(body, sealed_name(at, first)) if key else body
+    name = part_name(CLUSTER, run_id, at, first)
+    stored = key.seal(body, name) if key else body
     offsets = [offset for offset, _ in rows]
     gaps = [
         Gap(one + 1, other, "control")
@@ -144,7 +144,7 @@ def _part(
         first, after, len(rows), len(stored), writer.contents.raw_bytes,
         parts.stored_sha256(stored), 0, after, tuple(gaps),
     )  # fmt: skip
-    place.put(part_name(CLUSTER, run_id, at, first), stored)
+    place.put(name, stored)
     place.put(proof_name(CLUSTER, run_id, at, first), sealed(PART, found))
     return found
 

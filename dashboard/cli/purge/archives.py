@@ -93,7 +93,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
 
 def _found(where: str, args: argparse.Namespace) -> Iterator[Summary | ArchiveError]:
     """Of all runs below a URL, or of one by its folder."""
-    from dashboard.archive.reading import open_archive
+    from dashboard.archive.opened import open_archive
     from dashboard.archive.summary import summaries, summary
 
     try:
@@ -184,7 +184,7 @@ def _verified(found: Summary, sealer: Any) -> dict[str, Any]:
 
 def _delete(args: argparse.Namespace, settings: Settings) -> int:
     from dashboard.archive.deleting import confirmation, refuse_open, weight
-    from dashboard.archive.reading import open_archive
+    from dashboard.archive.opened import open_archive
     from dashboard.archive.summary import summary
 
     if not args.where:

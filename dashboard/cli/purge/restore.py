@@ -22,7 +22,7 @@ from dashboard.people import people
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.archive.reading import Archive
+    from dashboard.archive.opened import Archive
     from dashboard.archive.restore import Progress, Restored
     from dashboard.archive.restored_topic import Setting
     from dashboard.settings.settings import Settings
@@ -71,7 +71,7 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Restore. Raises UsageError, SettingsError, ArchiveError, RefusedError, ClusterError."""
-    from dashboard.archive.reading import open_archive
+    from dashboard.archive.opened import open_archive
 
     partitions = _partitions(args.partitions)
     if not _TOPIC.fullmatch(args.to_topic) or args.to_topic in (".", ".."):

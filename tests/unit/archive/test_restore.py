@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dashboard.archive.manifest import ArchivedTopic
-from dashboard.archive.reading import open_archive
+from dashboard.archive.opened import open_archive
 from dashboard.archive.restore import Goal, Progress, Restore, Restored
 from dashboard.archive.restored_topic import Notes, new_topic
 from dashboard.cluster.configs import ConfigsAnswer
@@ -306,7 +306,7 @@ def test_partitions_are_chosen_and_those_without_a_commit_are_named(tmp_path: Pa
     scene = Scene(folder, Memory())
     with pytest.raises(LowwaterError, match="commits partition 2") as part:
         scene.restore(Goal(NEW))
-    assert part.value.code == "ARCHIVE_INCOMPLETE"
+    assert part.value.code == "ARCHIVE_NOT_WHOLE"
     with pytest.raises(LowwaterError) as unknown:
         scene.restore(Goal(NEW, partitions=frozenset({1, 9})))
     assert unknown.value.code == "ARCHIVE_PARTITION_UNKNOWN"

@@ -132,7 +132,7 @@ class Archive:
         if self.sealer is None:
             opener(self.run.encryption, None, self.url)
         assert self.sealer is not None
-        return self.sealer.unseal(body, sealed_name(key, part.first))
+        return self.sealer.unseal(body, name)
 
     def _damaged(self, key: TopicPartition, part: Part, why: str) -> ArchiveError:
         return ArchiveError(
@@ -148,11 +148,6 @@ class Archive:
     @property
     def _of(self) -> tuple[str, str]:
         return self.run.cluster_id, self.run.run_id
-
-
-def sealed_name(key: TopicPartition, first: int) -> str:
-    """Under which name a part is sealed: where it lies below its run, which may be moved."""
-    return part_name("", "", key, first).lstrip("/")
 
 
 def open_archive(where: str, key_file: Path | None = None, *, sealed: bool = True) -> Archive:

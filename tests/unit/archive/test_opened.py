@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.archive.reading import open_archive
+from dashboard.archive.opened import open_archive
 from dashboard.archive.sealing import Sealer
 from dashboard.cluster.produce import rows_of
 from dashboard.core.errors import ArchiveError, RefusedError
