@@ -72,7 +72,7 @@ soak: ## The demo under faults and purges for SOAK_MINUTES, from SOAK_SEED if gi
 	@tools/install.sh java chromium
 	@$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --every 20 $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
-notebooks: ## Run the notebooks on LOWWATER_DATA and PLAN, and store what they show
+notebooks: ## Run the notebooks on LOWWATER_DATA, PLAN and ARCHIVE, and store what they show
 	@tools/install.sh java chromium
 	@$(BIN)/python tools/notebooks.py
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from analytics.opened import Cluster
 
-__all__ = ["open", "to_pandas"]
+__all__ = ["archive", "open", "to_pandas"]
 
 
 def open(
@@ -33,6 +33,19 @@ def open(
     from analytics.opened import open_cluster
 
     return open_cluster(data, cluster=cluster, snapshot=snapshot, settings=settings)
+
+
+def archive(where: str, *, topic: str | None = None, settings: str | None = None) -> DataFrame:
+    """The records of a run's archive, a row each: `lw.archive("kept/CLUSTER_ID/RUN_ID")`.
+
+    `where` is the folder or URL of the run, or its archive.json; `topic` one of its topics (None:
+    all), `settings` another settings file, whose key opens sealed parts. Columns: topic, partition,
+    offset, timestamp (UTC, null: none), timestamp_type, key, value, headers. Tasks read it when
+    Spark acts on it. Raises ArchiveError and SettingsError.
+    """
+    from analytics.archived import archived_records
+
+    return archived_records(where, topic=topic, settings=settings)
 
 
 def to_pandas(frame: DataFrame) -> pd.DataFrame:

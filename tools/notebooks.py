@@ -1,8 +1,8 @@
 """Runs notebooks and keeps what they show, each plot with a picture for readers without scripts.
 
-`make notebooks` does it for all of them, with the data that LOWWATER_DATA names and the plan that
-PLAN names. GitHub shows stored outputs only, and of a plot only a PNG: Chromium draws it from the
-plot's own data, within a time limit and without any network.
+`make notebooks` does it for all of them, with the data that LOWWATER_DATA names, the plan
+that PLAN names and the archive that ARCHIVE names. GitHub shows stored outputs only, and of a plot
+only a PNG: Chromium draws it from the plot's own data, within a time limit and without any network.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ VERBS: Mapping[str, str] = {  # and the room of each
     "preview": "purge",
     "apply": "purge",
     "approvals": "purge",
+    "archives": "purge",
+    "restore": "purge",
     "runs": "purge",
     "run": "purge",
     "delete-records": "purge",

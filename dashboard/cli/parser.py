@@ -39,7 +39,7 @@ docs/settings.md.
 _FILES = (
     "data", "out", "plan", "offsets_out", "from_file", "client_config", "command_config",
     "offset_json_file", "export", "inventory", "listing", "log_dirs", "verdicts", "metrics",
-    "quarantine_dir", "inventory_out", "restore", "delete_now",
+    "quarantine_dir", "inventory_out", "restore", "delete_now", "archive", "where",
 )  # fmt: skip
 
 Verbs = Any  # argparse's sub-parsers action, whose class is private

@@ -17,6 +17,7 @@ from dashboard.cluster.connection.connection import (
     read_cluster_id,
 )
 from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.create_topic import create_topic
 from dashboard.cluster.delete_records import delete_records, read_batch_spans, read_batches
 from dashboard.cluster.groups import read_groups
 from dashboard.cluster.offsets import (
@@ -258,6 +259,15 @@ class LiveCluster:
         return delete_records(
             self._connection, leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only,
             may_leave=may_leave,
+        )  # fmt: skip
+
+    def create_topic(
+        self, topic: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> TopicState:
+        """A new topic, once each partition has a leader; see `create_topic.create_topic`."""
+        return create_topic(
+            self._connection, topic, partitions=partitions, replication_factor=replication_factor,
+            configs=configs,
         )  # fmt: skip
 
     def commit_offsets(

@@ -18,7 +18,7 @@ from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import TIMED_OUT, Content, Header, LookedAt, Record, Span, TimeType
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, Message, Producer
 
 # Below a prefix that docs/acls.md names already: nobody's group, and none after this.
 GROUP = "lowwater-probe-look"
@@ -99,14 +99,19 @@ class _Client:
         return consumer
 
 
-def refuse_others(consumer: Consumer, topic: str, cluster_id: str, deadline: float) -> None:
-    """The addresses may lead elsewhere by now. Waits in steps: Ctrl-C ends it."""
+def refuse_others(
+    client: Consumer | Producer, topic: str, cluster_id: str, deadline: float
+) -> None:
+    """The addresses may lead elsewhere by now. Waits in steps: Ctrl-C ends it.
+
+    Raises OtherClusterError, and ClusterError once the monotonic `deadline` is past.
+    """
     from confluent_kafka import KafkaException
 
     last = "no broker answered"
     while time.monotonic() < deadline:
         try:
-            reached = consumer.list_topics(topic, timeout=5 * _TICK_SECONDS).cluster_id
+            reached = client.list_topics(topic, timeout=5 * _TICK_SECONDS).cluster_id
         except KafkaException as error:
             last = error.args[0].str()
             continue

@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.values import path, section
+from dashboard.settings.price import per_gib_month
+from dashboard.settings.values import lasting, path, section
 
 _MIB = 2**20
 _LEAST_PART, _LARGEST_PART = _MIB, 1024 * _MIB
@@ -23,8 +24,10 @@ class ArchiveSettings:
     """`url`: the archive of who names none. `part_bytes`: of records in a part, before they are
     compressed. `readers`: partitions side by side. `bytes_per_second`: of all readers, None: as
     fast as Kafka gives them. `most_time`: so much longer than others a run that archives may wait
-    before it sends. `key_file`: of the key that seals new parts and opens those that were
-    sealed with it, None: parts lie open.
+    before it sends. `key_file`: of the key that seals new parts and opens those that were sealed
+    with it, None: parts lie open. `keep_for`: `lowwater archives expire` deletes older ones of
+    closed runs, None: none. `per_gib_month`: what the store costs, in the currency of [price];
+    None: nobody said.
     """
 
     url: str | None = None
@@ -34,6 +37,8 @@ class ArchiveSettings:
     zstd_level: int = 1
     most_time: timedelta = timedelta(days=1)
     key_file: Path | None = None
+    keep_for: timedelta | None = None
+    per_gib_month: float | None = None
 
 
 def archive_settings(table: Any, where: str) -> ArchiveSettings:
@@ -46,6 +51,10 @@ def archive_settings(table: Any, where: str) -> ArchiveSettings:
         if (key := "bytes_per_second") in own
         else None,
         key_file=path(own.get(key), key, own.where) if (key := "key_file") in own else None,
+        keep_for=lasting(own.get(key), key, own.where) if (key := "keep_for") in own else None,
+        per_gib_month=per_gib_month(own.get(key), key, own.where)
+        if (key := "per_gib_month") in own
+        else None,
     )
     if found.url is not None:
         check_url(found.url)

@@ -47,13 +47,17 @@ def price_settings(table: Any, where: str) -> PriceSettings:
     own = section(table, "price", PriceSettings, where)
     clusters = section(own.get("clusters", {}), "price.clusters", None, where)
     return PriceSettings(
-        _price(own.get(key), key, own.where) if (key := "per_gib_month") in own else None,
+        per_gib_month(own.get(key), key, own.where) if (key := "per_gib_month") in own else None,
         own.text("currency", PriceSettings().currency),
-        {name: _price(value, name, clusters.where) for name, value in clusters.entries.items()},
+        {
+            name: per_gib_month(value, name, clusters.where)
+            for name, value in clusters.entries.items()
+        },
     )
 
 
-def _price(value: Any, key: str, where: str) -> float:
+def per_gib_month(value: Any, key: str, where: str) -> float:
+    """What a GiB costs a month. Raises SettingsError."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value < 0:
         raise SettingsError(

@@ -15,7 +15,7 @@ from plotly.graph_objects import Figure
 from pyspark.sql import SparkSession
 
 from dashboard.core.clock import utc_now
-from tests.support import sample_store
+from tests.support import archives, sample_store
 from tests.support.sample_plan import sample_plan
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,8 @@ def environ(folder: Path, variant: str) -> dict[str, str]:
     plan = folder / "plan.json"
     sample_store.write(folder / "data", variant)
     plan.write_text(sample_plan(utc_now()).to_json_text(), "utf-8")
-    return {"LOWWATER_DATA": str(folder / "data"), "PLAN": str(plan)}
+    archive = archives.orders(folder / "kept")
+    return {"LOWWATER_DATA": str(folder / "data"), "PLAN": str(plan), "ARCHIVE": str(archive)}
 
 
 def executed(path: Path) -> dict[str, Any]:
@@ -89,7 +90,31 @@ def purge_preview(names: dict[str, Any], rows: Rows) -> None:
     assert list(names["groups"].query("loss_if_latest > 0").index) == ["billing-replay"]
 
 
-TOLD = {check.__name__: check for check in (reclaim, followers, orphans, purge_preview)}
+def what_did_we_delete(names: dict[str, Any], rows: Rows) -> None:
+    """Every archived record is counted once; who stood below the last one had not read them."""
+    whole = names["whole"].set_index("partition")
+    assert list(whole["records"]) == [290, 290, 290]
+    assert names["written"]["count"].sum() == 870
+    last = 120_000 + 2_500 * 289
+    assert list(whole["last_offset"]) == [last] * 3
+    below = {
+        (r["partition"], r["group_id"]): last + 1 - max(r["committed_offset"], 120_000)
+        for r in rows("holds")
+        if r["topic"] == "orders"
+        and r["partition"] < 3
+        and r["group_id"]
+        and r["committed_offset"] <= last
+    }
+    told = {(r.partition, r.group_id): r.offsets for r in names["unread"].collect()}
+    assert told == below and any(group == "billing-replay" for _, group in below)
+    (first, *_) = names["keys"].collect()
+    assert (first.topic, first.key.startswith("customer-")) == ("orders", True)
+
+
+TOLD = {
+    check.__name__: check
+    for check in (reclaim, followers, orphans, purge_preview, what_did_we_delete)
+}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

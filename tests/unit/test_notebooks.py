@@ -24,7 +24,9 @@ def outputs(notebook: Any) -> list[Any]:
 
 
 def test_there_is_one_for_each_question() -> None:
-    assert [path.stem for path in PATHS] == ["followers", "orphans", "purge_preview", "reclaim"]
+    assert [path.stem for path in PATHS] == [
+        "followers", "orphans", "purge_preview", "reclaim", "what_did_we_delete",
+    ]  # fmt: skip
 
 
 def test_every_plot_has_a_picture_and_nothing_that_github_would_prefer(notebook: Any) -> None:

@@ -79,6 +79,14 @@ class DescribeQuorumResponse(ApiMessage):  # type: ignore[misc]
     """Leader, voters and observers; from v1 on when each was caught up last, in ms."""
 
 
+class CreateTopicsRequest(ApiMessage):  # type: ignore[misc]
+    """A topic with its partitions, replicas and configs."""
+
+
+class CreateTopicsResponse(ApiMessage):  # type: ignore[misc]
+    """An error and the broker's own words of it per topic."""
+
+
 class DescribeConfigsRequest(ApiMessage):  # type: ignore[misc]
     """Effective configs of topics and brokers (KIP-133)."""
 
@@ -246,6 +254,7 @@ _RESPONSES: dict[int, Any] = {
         SaslAuthenticateResponse,
         DescribeClusterResponse,
         DescribeQuorumResponse,
+        CreateTopicsResponse,
         DescribeConfigsResponse,
         DescribeLogDirsResponse,
         ListPartitionReassignmentsResponse,

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from dashboard.core.canonical import canonical, read, written
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
+from dashboard.domain.archive_acts import Deletion, Restoration
 from dashboard.domain.orphan_acts import RemovalOn, SweepsTold
 from dashboard.purge.journal import journal_silence
 from dashboard.purge.journal.journal_file import append, entry
@@ -69,6 +70,11 @@ class JournalWishes(JournalReads):
         """The newest entry of a broker about a log of sweeps; None: none that was not archived."""
         found = self._newest(SweepsTold.kind, log=log, cluster_id=cluster_id, broker_id=broker_id)
         return None if found is None else _sweeps_told(found)
+
+    def tell_of_archive(self, told: Deletion | Restoration, now: datetime) -> None:
+        """Chain what became of an archive: that it goes or comes back, and that this is done."""
+        with self.file.write(by_anybody=told.kind == Restoration.kind) as db:
+            append(db, None, told.kind, written(told), now)
 
     def tells_of_orphans_alone(self) -> bool:
         """Whether nothing else was journalled here: no approver looks at such a journal."""

@@ -39,6 +39,8 @@ from dashboard.cluster.group_lists import PROBE
 from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DescribeShareGroupOffsetsRequest,
@@ -63,6 +65,7 @@ PAIRS = {
         (DescribeLogDirsRequest, DescribeLogDirsResponse),
         (DescribeClusterRequest, DescribeClusterResponse),
         (ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
+        (CreateTopicsRequest, CreateTopicsResponse),
         (DeleteRecordsRequest, DeleteRecordsResponse),
         (FindCoordinatorRequest, FindCoordinatorResponse),
         (OffsetCommitRequest, OffsetCommitResponse),

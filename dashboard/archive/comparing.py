@@ -1,0 +1,163 @@
+"""Compares what lies in a topic with an archive, record for record, and maps old offsets to new.
+
+Of restores alone, and apart from them, since it decides whether one may be called done.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dashboard.domain.records import Row
+
+Chunk = tuple[list[int], list[Row]]  # offsets, and the record at each
+Pairs = Callable[[list[int], list[int]], None]  # old offsets, and the new one of each
+_ROWS_AT_ONCE = 1 << 18
+_FIELDS = ("key", "value", "time", "headers")
+MAP = pa.schema(
+    [
+        pa.field("topic", pa.dictionary(pa.int8(), pa.string())),
+        pa.field("partition", pa.int32()),
+        pa.field("old_offset", pa.int64()),
+        pa.field("new_offset", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """`records` of the archive were found in order, the first at one offset, the last before
+    another. `strangers`: records between them that are not the archive's. `difference` names the
+    first record that is not as it was; None: as far as there are records, they are alike.
+    """
+
+    records: int = 0
+    first_offset: int | None = None
+    next_offset: int | None = None
+    strangers: int = 0
+    difference: str | None = None
+
+
+def compare(
+    archived: Iterable[Chunk],
+    there: Iterable[Chunk],
+    *,
+    strangers: bool,
+    pairs: Pairs | None = None,
+) -> Compared:
+    """Walk both in step until either ends, or (without `strangers`) a record differs."""
+    records = others = 0
+    first: int | None = None
+    after: int | None = None
+    old, new = _Walk(archived), _Walk(there)
+    while old.more() and new.more():
+        count = min(old.left, new.left)
+        if old.rows(count) != new.rows(count):
+            count = _alike(old.rows(count), new.rows(count))
+        if count:
+            if pairs is not None:
+                pairs(old.offsets(count), new.offsets(count))
+            first = new.offsets(1)[0] if first is None else first
+            after = new.offsets(count)[-1] + 1
+            records += count
+            old.step(count)
+            new.step(count)
+        elif strangers:
+            others += 1
+            new.step(1)
+        else:
+            return Compared(records, first, after, others, _difference(old, new))
+    return Compared(records, first, after, others)
+
+
+class _Walk:
+    """Chunks as one list, read on as it is walked."""
+
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._chunks: Iterator[Chunk] = iter(chunks)
+        self._chunk: Chunk = ([], [])
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._chunk[0]) - self._at
+
+    def more(self) -> bool:
+        while not self.left:
+            found = next(self._chunks, None)
+            if found is None:
+                return False
+            self._chunk, self._at = found, 0
+        return True
+
+    def offsets(self, count: int) -> list[int]:
+        return self._chunk[0][self._at : self._at + count]
+
+    def rows(self, count: int) -> list[Row]:
+        return self._chunk[1][self._at : self._at + count]
+
+    def step(self, count: int) -> None:
+        self._at += count
+
+
+def _alike(old: list[Row], new: list[Row]) -> int:
+    return next(at for at, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
+
+
+def _difference(old: _Walk, new: _Walk) -> str:
+    both = zip(_FIELDS, old.rows(1)[0], new.rows(1)[0], strict=True)
+    other = " and ".join(name for name, one, another in both if one != another)
+    return (
+        f"the record at offset {new.offsets(1)[0]} has another {other} than the archive's of "
+        f"offset {old.offsets(1)[0]}"
+    )
+
+
+class OffsetsMap:
+    """The Parquet file of old and new offsets: there as a whole once it is finished."""
+
+    def __init__(self, path: Path, topic: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._topic = path, pa.array([topic]).dictionary_encode()
+        self._unfinished = path.with_name(f"{path.name}.tmp")
+        self._writer = pq.ParquetWriter(
+            self._unfinished, MAP, compression="zstd", use_dictionary=["topic"],
+            column_encoding=dict.fromkeys(("old_offset", "new_offset"), "DELTA_BINARY_PACKED"),
+        )  # fmt: skip
+        self._partition = 0
+        self._old, self._new = array("q"), array("q")
+
+    def of(self, partition: int) -> Pairs:
+        """Takes the pairs of one partition, in their order."""
+        self._flush()
+        self._partition = partition
+
+        def add(old: list[int], new: list[int]) -> None:
+            self._old.extend(old)
+            self._new.extend(new)
+            if len(self._old) >= _ROWS_AT_ONCE:
+                self._flush()
+
+        return add
+
+    def finish(self) -> None:
+        """Give it its name."""
+        self._flush()
+        self._writer.close()
+        self._unfinished.replace(self._path)
+
+    def _flush(self) -> None:
+        count = len(self._old)
+        if not count:
+            return
+        topic = self._topic.cast(MAP.field("topic").type).take(pa.array(np.zeros(count, np.int8)))
+        partition = np.full(count, self._partition, np.int32)
+        columns = [topic, *map(pa.array, (partition, np.array(self._old), np.array(self._new)))]
+        self._writer.write_batch(pa.record_batch(columns, schema=MAP))
+        self._old, self._new = array("q"), array("q")

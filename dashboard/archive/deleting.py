@@ -1,0 +1,100 @@
+"""Deletes an archive: of a closed run alone, by a confirmed sentence or by age, told to the chain.
+
+What leads to a file goes after it, the run's manifest last: who is killed finds the rest again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from dashboard.archive.manifest import Range, part_name, partition_name, proof_name, run_name
+from dashboard.archive.summary import Summary
+from dashboard.core.errors import RefusedError
+from dashboard.core.words import binary, plural
+from dashboard.domain.archive_acts import Act, Deletion, Restoration
+
+
+class Chain(Protocol):
+    """The purge journal, as far as it keeps what became of archives."""
+
+    def tell_of_archive(self, told: Deletion | Restoration, now: datetime) -> None: ...
+
+
+def confirmation(found: Summary) -> str:
+    """The sentence to repeat before an archive is deleted."""
+    run = found.archive.run
+    return f"delete the archive of run {run.run_id} on {run.cluster_name or run.cluster_id}"
+
+
+def weight(found: Summary) -> str:
+    """What would be gone: `1 200 records, 4.1 MiB`."""
+    return f"{plural(found.records, 'record')}, {binary(found.size_bytes)}"
+
+
+def refuse_open(found: Summary, is_open: Callable[[str], bool | None]) -> None:
+    """Refuse an archive whose run may still rest on it. Raises RefusedError.
+
+    `is_open` asks the journal of a run; None: it does not know it.
+    """
+    run_id = found.archive.run.run_id
+    still = is_open(run_id)
+    if still is None:
+        raise RefusedError(
+            f"this journal does not know run {run_id}: whether it is closed is not known",
+            "Delete the archive on the machine whose state folder has that run.",
+            code="ARCHIVE_RUN_UNKNOWN",
+        )
+    if still:
+        raise RefusedError(
+            f"run {run_id} is not closed: it may still delete by what this archive proves",
+            "Wait until it is closed, or cancel it.",
+            code="ARCHIVE_IN_USE",
+        )
+
+
+def delete(
+    found: Summary,
+    chain: Chain,
+    now: Callable[[], datetime],
+    *,
+    who: str,
+    typed: str | None,
+    from_where: str,
+) -> None:
+    """Remove every file of it; the same call goes on after a death.
+
+    Raises ArchiveError, and JournalError before anything is gone.
+    """
+    archive = found.archive
+    run, place = archive.run, archive.place
+
+    def told(act: Act) -> Deletion:
+        return Deletion(
+            act, run.cluster_id, run.run_id, archive.url, found.records, found.size_bytes, who,
+            typed, from_where,
+        )  # fmt: skip
+
+    chain.tell_of_archive(told("begun"), now())
+    of = run.cluster_id, run.run_id
+    for one in run.partitions:
+        for first in reversed(_firsts(found, one)):
+            place.remove(part_name(*of, one.key, first))
+            place.remove(proof_name(*of, one.key, first))
+        place.remove(partition_name(*of, one.key))
+    place.remove(run_name(*of))
+    chain.tell_of_archive(told("done"), now())
+
+
+def _firsts(found: Summary, one: Range) -> list[int]:
+    """Where each part begins: by the partition's commit, else by the chain of proofs; and behind
+    the last proof, where a part may lie that nobody proved.
+    """
+    archive, whole = found.archive, found.found.get(one.key)
+    if whole is not None:
+        return [part.first for part in whole.parts]
+    firsts = [one.start]
+    while (part := archive.proof(one.key, firsts[-1])) is not None:
+        firsts.append(part.next)
+    return firsts

@@ -1,0 +1,225 @@
+"""Reads archives back: which runs lie at a URL, what is in one, its records, whether all is whole.
+
+Runs are found by a listing; what counts in one is found by name, from its manifest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from dashboard.archive import format as parts
+from dashboard.archive.manifest import (
+    PART,
+    PARTITION,
+    RUN,
+    ArchivedTopic,
+    Part,
+    PartitionArchive,
+    RunArchive,
+    part_name,
+    partition_name,
+    proof_name,
+    run_name,
+)
+from dashboard.archive.place import Place
+from dashboard.archive.sealing import Sealer, opener
+from dashboard.core.canonical import SealedKind
+from dashboard.core.errors import ArchiveError, LowwaterError
+from dashboard.domain.model import TopicPartition
+
+_T = TypeVar("_T")
+_AT_ONCE = 16  # small files of one run that are asked for side by side
+MANIFEST = "archive.json"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The archive of one run at a place. `sealer` opens its parts; None: they lie open, or nobody
+    asked for records.
+    """
+
+    place: Place
+    run: RunArchive
+    sealer: Sealer | None = None
+
+    @property
+    def url(self) -> str:
+        """The folder of the run."""
+        return self.place.url_of(f"{self.run.cluster_id}/{self.run.run_id}")
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        return sorted(one.key for one in self.run.partitions)
+
+    def topic(self, name: str | None) -> ArchivedTopic:
+        """The one of this name, or the only one. Raises ArchiveError ARCHIVE_TOPIC_UNKNOWN."""
+        known = {topic.topic: topic for topic in self.run.topics}
+        if name is None and len(known) == 1:
+            return next(iter(known.values()))
+        if name not in known:
+            said = f"has no topic '{name}'" if name is not None else "holds several topics"
+            raise ArchiveError(
+                f"the archive {self.url} {said}",
+                f"Choose one with --topic: {', '.join(sorted(known))}.",
+                code="ARCHIVE_TOPIC_UNKNOWN",
+            )
+        return known[name]
+
+    def partition(self, key: TopicPartition) -> PartitionArchive | None:
+        """What a partition's commit tells; None: it has none. Raises ArchiveError, RefusedError."""
+        return self._record(PARTITION, partition_name(*self._of, key))
+
+    def proof(self, key: TopicPartition, first: int) -> Part | None:
+        """The proof of the part that begins at an offset; None: there is none."""
+        return self._record(PART, proof_name(*self._of, key, first))
+
+    def partitions(self) -> dict[TopicPartition, PartitionArchive | None]:
+        """The same of all, read side by side."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return dict(zip(self.keys, pool.map(self.partition, self.keys), strict=True))
+
+    def batches(self, key: TopicPartition, part: Part) -> Iterator[pa.RecordBatch]:
+        """The records of a part, once its stored bytes are what their proof says.
+
+        Raises ArchiveError ARCHIVE_PART_MISSING, ARCHIVE_PART_UNREADABLE, ARCHIVE_KEY_MISSING.
+        """
+        return parts.read_batches(self._body(key, part))
+
+    def wrong(self, key: TopicPartition, found: PartitionArchive) -> list[str]:
+        """What is not as proved in a partition, each part read and counted again."""
+        problems = []
+        for part in found.parts:
+            try:
+                self._verify(key, part)
+            except LowwaterError as error:
+                problems.append(error.message)
+        return problems
+
+    def _verify(self, key: TopicPartition, part: Part) -> None:
+        found = parts.contents(self._body(key, part))
+        if (found.records, found.raw_bytes) != (part.records, part.raw_bytes):
+            raise self._damaged(key, part, f"it holds {found.records} records of {part.records}")
+        offsets = (found.first_offset, found.last_offset)
+        if any(at is not None and not part.first <= at < part.next for at in offsets):
+            raise self._damaged(key, part, "it holds offsets of another range")
+        name = proof_name(*self._of, key, part.first)
+        if self.proof(key, part.first) != part:
+            raise ArchiveError(
+                f"{self.place.url_of(name)} is not the proof that partition.json holds",
+                "Restore the file from a copy.",
+                code="ARCHIVE_PART_UNREADABLE",
+            )
+
+    def _body(self, key: TopicPartition, part: Part) -> bytes:
+        name = part_name(*self._of, key, part.first)
+        body = self.place.get(name)
+        if body is None:
+            raise ArchiveError(
+                f"{self.place.url_of(name)} is not there",
+                "Restore the file from a copy; without it the archive is not whole.",
+                code="ARCHIVE_PART_MISSING",
+            )
+        if len(body) != part.size_bytes or parts.stored_sha256(body) != part.stored_sha256:
+            raise self._damaged(key, part, "its sha256 is not the one of its proof")
+        if self.run.encryption is None:
+            return body
+        if self.sealer is None:
+            opener(self.run.encryption, None, self.url)
+        assert self.sealer is not None
+        return self.sealer.unseal(body, name)
+
+    def _damaged(self, key: TopicPartition, part: Part, why: str) -> ArchiveError:
+        return ArchiveError(
+            f"{self.place.url_of(part_name(*self._of, key, part.first))} is damaged: {why}",
+            "Restore the file from a copy; without it the archive is not whole.",
+            code="ARCHIVE_PART_UNREADABLE",
+        )
+
+    def _record(self, kind: SealedKind[_T], name: str) -> _T | None:
+        body = self.place.get(name)
+        return None if body is None else kind.parse(_text(body), self.place.url_of(name))
+
+    @property
+    def _of(self) -> tuple[str, str]:
+        return self.run.cluster_id, self.run.run_id
+
+
+def open_archive(where: str, key_file: Path | None = None, *, sealed: bool = True) -> Archive:
+    """The archive of a run by the URL or path of its folder, or of the manifest in it.
+
+    `sealed` False leaves the key alone, for who reads no records. Raises ArchiveError
+    ARCHIVE_NOT_FOUND, as `opener` and `Place` do, and RefusedError ARCHIVE_CHANGED.
+    """
+    url, cluster_id, run_id = _parted(where)
+    archive = _read(Place(url), cluster_id, run_id)
+    if archive is None:
+        raise _not_found(where)
+    key = opener(archive.run.encryption, key_file, archive.url) if sealed else None
+    return Archive(archive.place, archive.run, key)
+
+
+def list_archives(url: str) -> Iterator[Archive | ArchiveError]:
+    """Every run's archive below a URL, by cluster and run; of one that cannot be read its error.
+
+    Raises ArchiveError ARCHIVE_UNREACHABLE and SettingsError ARCHIVE_URL_INVALID.
+    """
+    place = Place(url)
+    for cluster_id in place.names():
+        for run_id in place.names(cluster_id):
+            try:
+                found = _read(place, cluster_id, run_id)
+            except ArchiveError as error:
+                yield error
+                continue
+            if found is not None:
+                yield found
+
+
+def _read(place: Place, cluster_id: str, run_id: str) -> Archive | None:
+    name = run_name(cluster_id, run_id)
+    body = place.get(name)
+    if body is None:
+        return None
+    run = RUN.parse(_text(body), place.url_of(name))
+    if (run.cluster_id, run.run_id) != (cluster_id, run_id):
+        raise ArchiveError(
+            f"{place.url_of(name)} is of run {run.run_id} of cluster {run.cluster_id}",
+            "Move the folder back to where that run's archive was.",
+        )
+    return Archive(place, run)
+
+
+def _parted(where: str) -> tuple[str, str, str]:
+    """URL of all archives, cluster and run, out of the path of a run's folder or manifest."""
+    path = where if "://" in where else str(Path(where).expanduser().absolute())
+    path = path.rstrip("/").removesuffix(f"/{MANIFEST}")
+    words = path.rsplit("/", 2)
+    if len(words) != 3 or not all(words) or words[0].endswith(":/"):
+        raise _not_found(where)
+    return words[0], words[1], words[2]
+
+
+def _not_found(where: str) -> ArchiveError:
+    return ArchiveError(
+        f"no archive of a run lies at {where}",
+        "Name the folder of a run, or the archive.json in it; lowwater archives URL lists them.",
+        code="ARCHIVE_NOT_FOUND",
+    )
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")
+
+
+def records_before(found: PartitionArchive) -> Sequence[int]:
+    """How many records lie before each part, and behind the last one how many there are."""
+    counts = [0]
+    for part in found.parts:
+        counts.append(counts[-1] + part.records)
+    return counts

@@ -1,0 +1,395 @@
+"""Puts the records of an archive into a topic again: in order, each once, compared afterwards.
+
+What a partition of the topic holds is at any moment the first so many records of the archive. So a
+restore that died goes on behind them, wherever it is called again.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from dashboard.archive.comparing import Chunk, Compared, OffsetsMap, Pairs, compare
+from dashboard.archive.manifest import ArchivedTopic, PartitionArchive
+from dashboard.archive.opened import Archive, records_before
+from dashboard.archive.restored_topic import Begun, NewTopic, Notes, check_existing, new_topic
+from dashboard.cluster.live import LiveCluster
+from dashboard.cluster.produce import RecordProducer, rows_of
+from dashboard.core.errors import ArchiveError, ClusterError, RefusedError
+from dashboard.domain.model import TopicPartition, TopicState
+
+_LANES = 4  # partitions that are written side by side
+_TICK_SECONDS = 0.2
+NOT_THE_SAME = (
+    "offsets; the map tells the new one of each record",
+    "markers of transactions, and that a transaction was aborted: its records are plain ones now",
+    "producer ids and sequence numbers, leader epochs, batches and how they were compressed",
+    "times of type append are of type create; a time of 0, the beginning of 1970, is 1 ms later",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where to, and what of it: `partitions` None is all of the topic's."""
+
+    to_topic: str
+    existing: bool = False
+    partitions: frozenset[int] | None = None
+
+
+class Client(Protocol):
+    """The cluster's records: written by a producer, and read back."""
+
+    def producer(self, topic: str, segment_bytes: int | None) -> RecordProducer: ...
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRestored:
+    """One partition: `records` of the archive lie from `first_offset` up to `next_offset`, of
+    `of_records`. `resumed_at`: so many were there before this call. `strangers`: records of others
+    between them. `error`: why it is not done.
+    """
+
+    partition: int
+    records: int
+    of_records: int
+    raw_bytes: int
+    resumed_at: int
+    first_offset: int | None = None
+    next_offset: int | None = None
+    strangers: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What one call did; `new` is None of a topic that was there before the restore."""
+
+    topic: ArchivedTopic
+    to_topic: str
+    new: NewTopic | None
+    partitions: tuple[PartitionRestored, ...]
+    offsets_file: Path
+    write_seconds: float
+    compare_seconds: float
+
+    @property
+    def records(self) -> int:
+        return sum(one.records for one in self.partitions)
+
+    @property
+    def whole(self) -> bool:
+        return all(one.error is None for one in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a step (`written`, `compared`) is, in records and in bytes before compression."""
+
+    step: str
+    records: int
+    of_records: int
+    raw_bytes: int
+    of_raw_bytes: int
+    seconds: float
+
+    @property
+    def seconds_to_go(self) -> float | None:
+        left = self.of_raw_bytes - self.raw_bytes
+        return self.seconds * left / self.raw_bytes if self.raw_bytes else None
+
+
+@dataclass
+class Restore:
+    """A restore of one topic of an archive into the cluster behind `live` and `client`."""
+
+    archive: Archive
+    topic: ArchivedTopic
+    live: LiveCluster
+    client: Client
+    notes: Notes
+    patience_seconds: float
+    report: Callable[[Progress], None] = lambda _: None
+    _parts: Mapping[int, PartitionArchive] = field(init=False, default_factory=dict)
+
+    def run(self, goal: Goal, now: datetime, offsets_file: Path) -> Restored:
+        """Write what is missing, then compare all of it.
+
+        Raises ArchiveError, RefusedError (TOPIC_EXISTS, TOPIC_UNFIT, TARGET_DIFFERS, RESTORE_BUSY,
+        RESTORE_UNFINISHED), UsageError, StoreError and ClusterError: the same call goes on.
+        """
+        self._parts = self._chosen(goal)
+        with self.notes.alone(goal.to_topic):
+            begun, there = self._target(goal, now)
+            began = time.monotonic()
+            self._write(goal.to_topic, there)
+            written = time.monotonic()
+            found = self._compare(goal, begun, there, offsets_file)
+            new = None if begun.existing else self._new(goal)
+            done = Restored(
+                self.topic, goal.to_topic, new, found, offsets_file, written - began,
+                time.monotonic() - written,
+            )  # fmt: skip
+            if done.whole and goal.partitions is None:
+                self.notes.keep(replace(begun, done=True))
+            return done
+
+    def _chosen(self, goal: Goal) -> dict[int, PartitionArchive]:
+        """The archive of each partition that is asked for."""
+        keys = [key for key in self.archive.keys if key.topic == self.topic.topic]
+        known = {key.partition for key in keys}
+        unknown = sorted((goal.partitions or frozenset()) - known)
+        if unknown:
+            raise ArchiveError(
+                f"the archive holds no partition {unknown[0]} of {self.topic.topic}",
+                f"It holds: {', '.join(map(str, sorted(known)))}.",
+                code="ARCHIVE_PARTITION_UNKNOWN",
+            )
+        wanted = [k for k in keys if goal.partitions is None or k.partition in goal.partitions]
+        found = {key.partition: self.archive.partition(key) for key in wanted}
+        missing = [str(number) for number, one in found.items() if one is None]
+        if missing:
+            raise ArchiveError(
+                f"the archive of {self.topic.topic} is not whole: nothing commits partition "
+                f"{', '.join(missing[:10])}",
+                "That run purged nothing there. Name the others with --partitions.",
+                code="ARCHIVE_NOT_WHOLE",
+            )
+        return {number: one for number, one in found.items() if one is not None}
+
+    def _target(self, goal: Goal, now: datetime) -> tuple[Begun, dict[int, int]]:
+        """The topic, made where it is missing, and how many records each partition has already."""
+        wanted = Begun(
+            self.archive.run.cluster_id, self.archive.run.run_id, self.topic.topic, goal.to_topic,
+            now,
+        )  # fmt: skip
+        state = self.live.topics([goal.to_topic])[goal.to_topic]
+        if state.error == "UNKNOWN_TOPIC_OR_PARTITION":
+            return self._made(goal, wanted), dict.fromkeys(self._parts, 0)
+        if state.error is not None:
+            raise ClusterError(
+                f"topic {goal.to_topic} cannot be described: {state.error}",
+                "Grant DESCRIBE on it, or name another topic.",
+            )
+        begun = self.notes.of(goal.to_topic)
+        if begun is not None and begun.topic_id in (None, state.topic_id):
+            if begun.same_source(wanted):
+                return begun, self._there(goal.to_topic, begun)
+            if not begun.done:
+                raise RefusedError(
+                    f"topic {goal.to_topic} is half restored from run {begun.run_id}, topic "
+                    f"{begun.topic}",
+                    "Finish that first, or name another topic.",
+                    code="RESTORE_UNFINISHED",
+                )
+        wanted = replace(wanted, topic_id=state.topic_id)
+        if goal.existing:
+            check_existing(state, self.topic, self.live.configs_answer([goal.to_topic]))
+            ends = self._ends(goal.to_topic, range(len(state.partitions)))
+            bases = {str(number): end for number, (_, end) in ends.items()}
+            return self.notes.keep(replace(wanted, bases=bases)), dict.fromkeys(self._parts, 0)
+        there = self._begun_elsewhere(goal, wanted, state)
+        return self.notes.keep(wanted), there
+
+    def _new(self, goal: Goal) -> NewTopic:
+        return new_topic(goal.to_topic, self.topic, max(1, len(self.live.alive_brokers())))
+
+    def _made(self, goal: Goal, wanted: Begun) -> Begun:
+        new = self._new(goal)
+        self.notes.keep(wanted)
+        state = self.live.create_topic(
+            new.topic, partitions=new.partitions, replication_factor=new.replication_factor,
+            configs=new.config,
+        )  # fmt: skip
+        return self.notes.keep(replace(wanted, topic_id=state.topic_id))
+
+    def _begun_elsewhere(self, goal: Goal, wanted: Begun, state: TopicState) -> dict[int, int]:
+        """A topic that nobody made from here is gone on with where it holds the archive's own."""
+        why: object = None
+        if len(state.partitions) == self.topic.partitions:
+            try:
+                there = self._there(goal.to_topic, wanted)
+                if any(there.values()):
+                    return there
+            except RefusedError as error:
+                why = error.message
+        raise RefusedError(
+            f"topic {goal.to_topic} is there already" + (f": {why}" if why else ""),
+            "Name another topic, or write behind what this one holds with --existing.",
+            code="TOPIC_EXISTS",
+        )
+
+    def _ends(self, topic: str, numbers: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Log start and log end of each partition, once the high watermark is the leader's end.
+
+        Behind what a killed producer sent, it is not: going on from there would write twice.
+        """
+        keys = [TopicPartition(topic, number) for number in numbers]
+        until = time.monotonic() + self.patience_seconds
+        while True:
+            states = self.live.topics([topic])
+            leaders = {p.partition: p.leader_id for p in states[topic].partitions}
+            logs = {
+                one.partition: one.log_end_offset
+                for one in self.live.replica_offsets(keys, topics=states)
+                if one.broker_id == leaders.get(one.partition)
+            }
+            found = {
+                key.partition: (one.log_start_offset, one.high_watermark)
+                for key, one in self.live.offsets(keys, states).items()
+                if one.log_start_offset is not None
+                and one.high_watermark is not None
+                and one.high_watermark == logs.get(key.partition)
+            }
+            late = sorted({key.partition for key in keys} - found.keys())
+            if not late:
+                return found
+            if time.monotonic() > until:
+                raise ClusterError(
+                    f"where {topic}-{late[0]} ends is not settled: its leader does not answer, or "
+                    "replicas in sync lag behind it",
+                    "Wait until they are level, then give the same command again.",
+                    retriable=True,
+                )
+            time.sleep(_TICK_SECONDS)
+
+    def _there(self, topic: str, begun: Begun) -> dict[int, int]:
+        """How many of each partition's records the topic holds already. Raises RefusedError."""
+        found = {}
+        for number, (log_start, end) in self._ends(topic, self._parts).items():
+            base, one = begun.bases.get(str(number), 0), self._parts[number]
+            count = end - base
+            if log_start > base or (count > one.records and not begun.existing):
+                raise self._differs(topic, number, f"its log is {log_start} to {end}")
+            if not count:
+                found[number] = 0
+            elif begun.existing:
+                found[number] = self._compared(topic, begun, number, (base, end)).records
+            else:
+                last = [self._rows(batch.slice(0, 1)) for batch in
+                        islice(self._batches(number, count - 1), 1)]  # fmt: skip
+                read = self.client.read(topic, number, end - 1, end)
+                if compare(last, read, strangers=False).records != 1:
+                    raise self._differs(topic, number, f"record {end - 1} is another one")
+                found[number] = count
+        return found
+
+    def _differs(self, topic: str, number: int, why: str) -> RefusedError:
+        return RefusedError(
+            f"{topic}-{number} does not hold the first records of the archive alone: {why}",
+            "Somebody else writes or deletes there, or it was restored from another archive. Name "
+            "a new topic.",
+            code="TARGET_DIFFERS",
+        )
+
+    def _batches(self, number: int, skip: int) -> Iterator[pa.RecordBatch]:
+        """The archive's records of a partition from the one at index `skip` on."""
+        one = self._parts[number]
+        before = records_before(one)
+        at = max(0, bisect_right(before, skip) - 1)
+        skip -= before[at]
+        for part in one.parts[at:]:
+            for batch in self.archive.batches(TopicPartition(one.topic, number), part):
+                if skip >= batch.num_rows:
+                    skip -= batch.num_rows
+                    continue
+                yield batch.slice(skip)
+                skip = 0
+
+    def _write(self, topic: str, there: Mapping[int, int]) -> None:
+        """Send what is missing, a few partitions side by side, a batch of each in turn."""
+        todo = {n: one for n, one in self._parts.items() if there[n] < one.records}
+        if not todo:
+            return
+        counted = self._counter("written", there)
+        segment = self.topic.config.get("segment.bytes")
+        with self.client.producer(topic, int(segment) if segment else None) as producer:
+            waiting = iter([(n, self._batches(n, there[n])) for n in todo])
+            lanes = deque(islice(waiting, _LANES))
+            while lanes:
+                number, batches = lanes.popleft()
+                batch = next(batches, None)
+                if batch is None:
+                    lanes.extend(islice(waiting, 1))
+                    continue
+                producer.send(number, batch)
+                counted(number, batch.num_rows)
+                lanes.append((number, batches))
+            producer.finish()
+
+    def _compare(
+        self, goal: Goal, begun: Begun, there: Mapping[int, int], offsets_file: Path
+    ) -> tuple[PartitionRestored, ...]:
+        ends = self._ends(goal.to_topic, self._parts)
+        counted = self._counter("compared", dict.fromkeys(self._parts, 0))
+        found = []
+        offsets = OffsetsMap(offsets_file, self.topic.topic)
+        for number, one in self._parts.items():
+            base = begun.bases.get(str(number), 0)
+            add = offsets.of(number)
+
+            def pairs(
+                old: list[int], new: list[int], number: int = number, add: Pairs = add
+            ) -> None:
+                add(old, new)
+                counted(number, len(old))
+
+            same = self._compared(goal.to_topic, begun, number, (base, ends[number][1]), pairs)
+            found.append(_restored(one, there[number], same, ends[number][1] - base))
+        offsets.finish()
+        return tuple(found)
+
+    def _compared(
+        self,
+        topic: str,
+        begun: Begun,
+        number: int,
+        span: tuple[int, int],
+        pairs: Pairs | None = None,
+    ) -> Compared:
+        archived = map(self._rows, self._batches(number, 0))
+        there = self.client.read(topic, number, *span)
+        return compare(archived, there, strangers=begun.existing, pairs=pairs)
+
+    @staticmethod
+    def _rows(batch: pa.RecordBatch) -> Chunk:
+        return batch.column("offset").to_numpy().tolist(), list(rows_of(batch))
+
+    def _counter(self, step: str, there: Mapping[int, int]) -> Callable[[int, int], None]:
+        """Tells of each batch how far the step is: bytes by the mean record of its partition."""
+        records, raw, began = 0, 0.0, time.monotonic()
+        todo = {n: one.records - there[n] for n, one in self._parts.items()}
+        each = {n: one.raw_bytes / max(1, one.records) for n, one in self._parts.items()}
+        of_raw = int(sum(todo[n] * each[n] for n in todo))
+
+        def counted(number: int, count: int) -> None:
+            nonlocal records, raw
+            records, raw = records + count, raw + count * each[number]
+            seconds = time.monotonic() - began
+            self.report(Progress(step, records, sum(todo.values()), int(raw), of_raw, seconds))
+
+        return counted
+
+
+def _restored(
+    one: PartitionArchive, resumed_at: int, same: Compared, there: int
+) -> PartitionRestored:
+    error = same.difference
+    if error is None and same.records < one.records:
+        error = f"{same.records} of {one.records} records are there"
+    elif error is None and not same.strangers and there > one.records:
+        error = f"{there - one.records} records lie behind the archive's"
+    return PartitionRestored(
+        one.partition, same.records, one.records, one.raw_bytes, resumed_at, same.first_offset,
+        same.next_offset, same.strangers, error,
+    )  # fmt: skip

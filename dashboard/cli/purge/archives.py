@@ -1,0 +1,275 @@
+"""`lowwater archives list|verify|delete|expire`: records that were kept before they were purged."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core.clock import format_time, utc_now
+from dashboard.core.errors import LowwaterError, RefusedError, UsageError
+from dashboard.core.visible import in_lines, in_quotes
+from dashboard.people import people
+from dashboard.settings.price import Price
+
+if TYPE_CHECKING:
+    from dashboard.archive.summary import Summary
+    from dashboard.core.errors import ArchiveError
+    from dashboard.purge.journal.journal import Journal
+    from dashboard.settings.settings import Settings
+
+_COLUMNS = ("run", "cluster", "created", "state", "topics", "records", "bytes", "costs", "expires")
+_DESCRIPTION = """\
+Archives hold the records that purges deleted. Without a URL: url in [archive] of the settings.
+list    each run's archive: its topics, records, bytes, state and what it costs (the default)
+verify  reads every part back, counts and hashes it; of one run, or of all below a URL
+delete  one archive for good, of a closed run, by the sentence that it shows
+expire  deletes those of closed runs that are older than keep_for of the settings
+What is deleted stands in the journal's chain."""
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "archives",
+        "archives of purged records",
+        description=_DESCRIPTION,
+        examples=(
+            "lowwater archives",
+            "lowwater archives list s3://kept --json",
+            "lowwater archives verify s3://kept/CLUSTER_ID/RUN_ID",
+            'lowwater archives delete s3://kept/CLUSTER_ID/RUN_ID --confirm "delete the archive …"',
+            "lowwater archives expire",
+        ),
+    )
+    parser.add_argument(
+        "action", nargs="?", choices=tuple(_ACTIONS), default="list", help="what to do"
+    )
+    parser.add_argument("where", nargs="?", metavar="URL", help="all archives, or one run's folder")
+    parser.add_argument("--confirm", metavar="TEXT", help="with delete: the sentence")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what `action` says. Raises UsageError, SettingsError, ArchiveError, RefusedError and
+    JournalError.
+    """
+    if args.confirm and args.action != "delete":
+        raise UsageError("--confirm belongs to archives delete", "See: lowwater archives --help")
+    return _ACTIONS[args.action](args, context.read_settings(args))
+
+
+def _where(args: argparse.Namespace, settings: Settings) -> str:
+    where = args.where or settings.archive.url
+    if not where:
+        raise UsageError(
+            "no archive is named",
+            f"Write: lowwater archives {args.action} URL, or url in [archive] of the settings.",
+            code="ARCHIVE_NOT_NAMED",
+        )
+    return str(where)
+
+
+def _list(args: argparse.Namespace, settings: Settings) -> int:
+    found = list(_found(_where(args, settings), args))
+    rows = [_row(one, settings) for one in found]
+    value = {
+        "url": _where(args, settings),
+        "archives": rows,
+        "records": sum(row.get("records", 0) for row in rows),
+        "size_bytes": sum(row.get("size_bytes", 0) for row in rows),
+    }
+    cells = [_cells(row) for row in rows]
+    lines = [output.table(cells, _COLUMNS) if cells else f"no archive below {value['url']}"]
+    lines += [f"error: {row['error']['message']}" for row in rows if "error" in row]
+    lines += [row["url"] for row in rows if "url" in row]
+    output.emit(value, in_lines(lines), as_json=args.json)
+    return 1 if any("error" in row for row in rows) else 0
+
+
+def _found(where: str, args: argparse.Namespace) -> Iterator[Summary | ArchiveError]:
+    """Of all runs below a URL, or of one by its folder."""
+    from dashboard.archive.opened import open_archive
+    from dashboard.archive.summary import summaries, summary
+
+    try:
+        one = open_archive(where, sealed=False)
+    except LowwaterError as error:
+        if error.code != "ARCHIVE_NOT_FOUND":
+            raise
+    else:
+        yield summary(one)
+        return
+    for found in summaries(where):
+        if isinstance(found, LowwaterError) or args.cluster in (
+            None, found.archive.run.cluster_id, found.archive.run.cluster_name,
+        ):  # fmt: skip
+            yield found
+
+
+def _row(found: Summary | ArchiveError, settings: Settings) -> dict[str, Any]:
+    if isinstance(found, LowwaterError):
+        return found.to_json()
+    expires = found.expires_at(settings.archive.keep_for)
+    price = settings.archive.per_gib_month
+    per_month = None if price is None else found.size_bytes / 2**30 * price
+    return {
+        **found.to_json(),
+        "expires_at": format_time(expires) if expires else None,
+        "cost_per_month": per_month,
+        "currency": None if price is None else settings.price.currency,
+    }
+
+
+def _cells(row: dict[str, Any]) -> dict[str, object]:
+    if "run_id" not in row:
+        return {"state": "unreadable"}
+    cost = None
+    if row["cost_per_month"] is not None:
+        per_gib = row["cost_per_month"] * 2**30 / max(1, row["size_bytes"])
+        cost = Price(per_gib, row["currency"]).a_month(row["size_bytes"])
+    return {
+        "run": row["run_id"], "cluster": row["cluster_name"] or row["cluster_id"],
+        "created": row["created_at"], "state": row["state"], "topics": row["topics"],
+        "records": row["records"], "bytes": output.size(row["size_bytes"]), "costs": cost,
+        "expires": row["expires_at"],
+    }  # fmt: skip
+
+
+def _verify(args: argparse.Namespace, settings: Settings) -> int:
+    from dashboard.archive.sealing import opener
+
+    rows: list[dict[str, Any]] = []
+    for found in _found(_where(args, settings), args):
+        if isinstance(found, LowwaterError):
+            rows.append(
+                {"url": None, "ok": False, "problems": [found.message], "records": 0, "parts": 0}
+            )
+            continue
+        archive = found.archive
+        opener_ = opener(archive.run.encryption, settings.archive.key_file, archive.url)
+        rows.append(_verified(found, opener_))
+    lines = []
+    for row in rows:
+        well = f"{row['records']} records in {row['parts']} parts, each as it was proved"
+        lines += [f"{row['url']}: {said}" for said in row["problems"] or [well]]
+    text = in_lines(lines)
+    output.emit({"archives": rows}, text or "no archive there", as_json=args.json)
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def _verified(found: Summary, sealer: Any) -> dict[str, Any]:
+    from dataclasses import replace
+
+    archive = replace(found.archive, sealer=sealer)
+    problems = [found.error.message] if found.error else []
+    parts = 0
+    for key, one in found.found.items():
+        if one is None:
+            if archive.run.state == "whole":
+                problems.append(f"{key.topic}-{key.partition} has no partition.json")
+            continue
+        parts += len(one.parts)
+        problems += archive.wrong(key, one)
+        output.progress(f"{archive.run.run_id}: {key.topic}-{key.partition} read back")
+    return {
+        "url": archive.url, "run_id": archive.run.run_id, "state": found.state,
+        "ok": not problems, "records": found.records, "parts": parts, "problems": problems,
+    }  # fmt: skip
+
+
+def _delete(args: argparse.Namespace, settings: Settings) -> int:
+    from dashboard.archive.deleting import confirmation, refuse_open, weight
+    from dashboard.archive.opened import open_archive
+    from dashboard.archive.summary import summary
+
+    if not args.where:
+        raise UsageError(
+            "no archive is named", "Write: lowwater archives delete URL/CLUSTER_ID/RUN_ID.",
+            code="ARCHIVE_NOT_NAMED",
+        )  # fmt: skip
+    found = summary(open_archive(args.where, sealed=False))
+    with _may_delete(settings) as journal:
+        refuse_open(found, lambda run_id: _is_open(journal, run_id))
+        sentence = confirmation(found)
+        if args.confirm != sentence:
+            raise UsageError(
+                f"{found.archive.url} with {weight(found)} would be gone for good",
+                f"Repeat the sentence: --confirm {in_quotes(sentence)}.",
+                code="CONFIRMATION_REQUIRED",
+            )
+        gone = _gone(found, journal, settings, typed=args.confirm)
+    text = f"deleted {gone['url']}: {weight(found)}"
+    output.emit({"deleted": [gone]}, text, as_json=args.json)
+    return 0
+
+
+def _expire(args: argparse.Namespace, settings: Settings) -> int:
+    from dashboard.archive.deleting import refuse_open, weight
+    from dashboard.archive.summary import expired
+
+    keep_for = settings.archive.keep_for
+    if keep_for is None:
+        raise UsageError(
+            "nothing expires: the settings do not say how long archives are kept",
+            'Write keep_for = "365d" in [archive] of the settings.',
+            code="ARCHIVE_KEEP_UNSET",
+        )
+    gone, kept, lines = [], [], []
+    with _may_delete(settings) as journal:
+        for found in expired(_found(_where(args, settings), args), keep_for, utc_now()):
+            try:
+                refuse_open(found, lambda run_id: _is_open(journal, run_id))
+            except RefusedError as error:
+                kept.append({"url": found.archive.url, **error.to_json()})
+                lines.append(f"kept {found.archive.url}: {error.message}")
+                continue
+            gone.append(_gone(found, journal, settings, typed=None))
+            lines.append(f"deleted {found.archive.url}: {weight(found)}")
+    text = in_lines(lines or ["nothing is older than that"])
+    output.emit({"deleted": gone, "kept": kept}, text, as_json=args.json)
+    return 0
+
+
+@contextmanager
+def _may_delete(settings: Settings) -> Iterator[Journal]:
+    """The journal, once nothing forbids deleting. Raises RefusedError READ_ONLY, ROLE_TOO_LOW."""
+    from dashboard.purge.jobs import queue_refusals
+
+    people.require(
+        settings, context.actor(settings), people.deciding_role(settings), "delete archives"
+    )
+    with context.open_journal(settings) as journal:
+        queue_refusals.read_only(settings, journal)
+        yield journal
+
+
+def _is_open(journal: Journal, run_id: str) -> bool | None:
+    try:
+        return journal.head(run_id).open
+    except UsageError:
+        return None
+
+
+def _gone(
+    found: Summary, journal: Journal, settings: Settings, *, typed: str | None
+) -> dict[str, Any]:
+    from dashboard.archive.deleting import delete
+
+    delete(
+        found, journal, utc_now, who=context.actor(settings).name, typed=typed,
+        from_where=socket.gethostname(),
+    )  # fmt: skip
+    return {
+        "run_id": found.archive.run.run_id, "url": found.archive.url, "records": found.records,
+        "size_bytes": found.size_bytes,
+    }  # fmt: skip
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {
+    "list": _list, "verify": _verify, "delete": _delete, "expire": _expire,
+}  # fmt: skip

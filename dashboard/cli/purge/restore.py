@@ -1,0 +1,230 @@
+"""`lowwater restore`: the records of an archive into a topic again, compared afterwards."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, output
+from dashboard.cli.parser import Verbs, add_connection, add_verb
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import UsageError
+from dashboard.core.visible import in_lines
+from dashboard.core.words import plural
+from dashboard.domain.archive_acts import Restoration
+from dashboard.people import people
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dashboard.archive.opened import Archive
+    from dashboard.archive.restore import Progress, Restored
+    from dashboard.archive.restored_topic import Setting
+    from dashboard.settings.settings import Settings
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+_REPORT_SECONDS = 2.0
+_COLUMNS = ("partition", "records", "of", "from", "to", "there before", "error")
+_DESCRIPTION = """\
+Writes the records of an archive into a new topic, in order, to the same partitions, with
+their times, keys, values and headers; then reads all of them back and compares each.
+Whatever ends it, Ctrl-C too, the same command goes on behind what the topic holds.
+It deletes nothing, so the read-only switch does not stop it."""
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "restore",
+        "put archived records into a topic again",
+        description=_DESCRIPTION,
+        examples=(
+            "lowwater restore s3://kept/CLUSTER_ID/RUN_ID --to-topic orders-restored",
+            "lowwater restore kept/CLUSTER_ID/RUN_ID --topic orders --to-topic o2 --partitions 0,3",
+            "lowwater restore kept/CLUSTER_ID/RUN_ID --to-topic orders --existing",
+        ),
+    )
+    add_connection(parser)
+    parser.add_argument("archive", metavar="ARCHIVE", help="a run's folder, or archive.json in it")
+    parser.add_argument("--to-topic", metavar="NAME", required=True, help="where to; made for it")
+    parser.add_argument("--topic", help="which one, where the archive holds several")
+    parser.add_argument(
+        "--existing", action="store_true", help="write behind what the topic holds already"
+    )
+    parser.add_argument("--partitions", metavar="N,…", help="these alone")
+    parser.add_argument(
+        "--compression", choices=COMPRESSIONS, default="lz4", help="of what is sent (lz4)"
+    )
+    parser.add_argument(
+        "--offsets-out",
+        metavar="FILE",
+        help="Parquet: the new offset of each old one; else below the state folder",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Restore. Raises UsageError, SettingsError, ArchiveError, RefusedError, ClusterError."""
+    from dashboard.archive.opened import open_archive
+
+    partitions = _partitions(args.partitions)
+    if not _TOPIC.fullmatch(args.to_topic) or args.to_topic in (".", ".."):
+        raise UsageError(
+            f"--to-topic {args.to_topic} is no name of a topic",
+            "Write 1 to 249 letters, digits, dots, underscores and hyphens.",
+            code="TOPIC_INVALID",
+        )
+    if args.offsets_out:
+        output.check_writable(args.offsets_out)
+    settings = context.read_settings(args)
+    people.require(settings, context.actor(settings), "operator", "restore records")
+    archive = open_archive(args.archive, settings.archive.key_file)
+    done, cluster_id, servers = _restore(args, settings, archive, partitions)
+    value = _to_json(done, archive, cluster_id, servers)
+    output.emit(value, _text(done, servers), as_json=args.json)
+    return 0 if done.whole else 2
+
+
+def _partitions(text: str | None) -> frozenset[int] | None:
+    if text is None:
+        return None
+    try:
+        found = frozenset(int(word) for word in text.split(","))
+    except ValueError:
+        found = frozenset()
+    if not found or min(found) < 0:
+        raise UsageError(
+            f"--partitions {text} is no list of partitions", "Write numbers, such as 0,3."
+        )
+    return found
+
+
+def _restore(
+    args: argparse.Namespace,
+    settings: Settings,
+    archive: Archive,
+    partitions: frozenset[int] | None,
+) -> tuple[Restored, str, str]:
+    from dashboard.archive.restore import Goal, Restore
+    from dashboard.archive.restored_topic import Notes
+    from dashboard.cluster.live import connect
+    from dashboard.cluster.produce import RecordClient
+
+    target = context.known_target(args, settings) if _nothing_named(args) else None
+    target = target or context.target(args, settings)
+    with connect(target.client, settings.broker_timeout) as live:
+        cluster_id = live.cluster_id()
+        folder = settings.state_dir / "restores" / cluster_id
+        restore = Restore(
+            archive, archive.topic(args.topic), live,
+            RecordClient(target.client, cluster_id, args.compression), Notes(folder),
+            settings.broker_timeout.total_seconds(), _reporter(),
+        )  # fmt: skip
+        goal = Goal(args.to_topic, args.existing, partitions)
+        with context.open_journal(settings) as journal:
+            begun = Restoration(
+                "begun", archive.run.cluster_id, archive.run.run_id, archive.url,
+                restore.topic.topic, cluster_id, args.to_topic, 0, False,
+                context.actor(settings).name, socket.gethostname(),
+            )  # fmt: skip
+            journal.tell_of_archive(begun, utc_now())
+            done = restore.run(goal, utc_now(), _offsets_file(args, folder))
+            ended = replace(begun, act="done", records=done.records, whole=done.whole)
+            journal.tell_of_archive(ended, utc_now())
+        return done, cluster_id, target.bootstrap_servers
+
+
+def _nothing_named(args: argparse.Namespace) -> bool:
+    return not (args.bootstrap_server or args.client_config)
+
+
+def _offsets_file(args: argparse.Namespace, folder: Path) -> Path:
+    from pathlib import Path
+
+    return Path(args.offsets_out) if args.offsets_out else folder / f"{args.to_topic}.parquet"
+
+
+def _reporter() -> Callable[[Progress], None]:
+    """Tells every two seconds how far it is, and each step's end."""
+    last = time.monotonic()
+
+    def report(found: Progress) -> None:
+        nonlocal last
+        done = found.records == found.of_records
+        if not done and time.monotonic() - last < _REPORT_SECONDS:
+            return
+        last = time.monotonic()
+        to_go = found.seconds_to_go
+        output.progress(
+            f"{found.step} {found.records} of {plural(found.of_records, 'record')}, "
+            f"{output.size(found.raw_bytes)} of {output.size(found.of_raw_bytes)}, "
+            f"{output.size(int(found.raw_bytes / max(found.seconds, 1e-3)))}/s"
+            + (f", {to_go:.0f} s to go" if to_go and not done else "")
+        )
+
+    return report
+
+
+def _to_json(done: Restored, archive: Archive, cluster_id: str, servers: str) -> dict[str, Any]:
+    from dashboard.archive.restore import NOT_THE_SAME
+
+    return {
+        "archive": archive.url,
+        "run_id": archive.run.run_id,
+        "topic": done.topic.topic,
+        "to_topic": done.to_topic,
+        "to_cluster_id": cluster_id,
+        "made": done.new is not None,
+        "state": "restored" if done.whole else "differs",
+        "records": done.records,
+        "partitions": [
+            {
+                "partition": one.partition, "records": one.records, "of_records": one.of_records,
+                "bytes": one.raw_bytes, "first_offset": one.first_offset,
+                "next_offset": one.next_offset, "resumed_at": one.resumed_at,
+                "strangers": one.strangers, "error": one.error,
+            }
+            for one in done.partitions
+        ],
+        "settings": [_setting(one) for one in done.new.changed] if done.new else [],
+        "line": done.new.line(servers) if done.new else None,
+        "not_the_same": list(NOT_THE_SAME),
+        "offsets_file": str(done.offsets_file),
+        "write_seconds": round(done.write_seconds, 3),
+        "compare_seconds": round(done.compare_seconds, 3),
+    }  # fmt: skip
+
+
+def _setting(one: Setting) -> dict[str, str | None]:
+    return {"name": one.name, "was": one.was, "now": one.now, "why": one.why}
+
+
+def _text(done: Restored, servers: str) -> str:
+    from dashboard.archive.restore import NOT_THE_SAME
+
+    rows = [
+        {
+            "partition": one.partition, "records": one.records, "of": one.of_records,
+            "from": one.first_offset, "to": one.next_offset, "there before": one.resumed_at,
+            "error": one.error,
+        }
+        for one in done.partitions
+    ]  # fmt: skip
+    records = plural(done.records, "record")
+    said = "every one as it was archived" if done.whole else "not all as they were archived"
+    lines = [output.table(rows, _COLUMNS), f"{records} in topic {done.to_topic}, {said}"]
+    lines += [f"not the same: {one}" for one in NOT_THE_SAME]
+    lines.append(f"old and new offsets: {done.offsets_file}")
+    if done.new is not None:
+        lines += [
+            f"{one.name} is {one.now or 'not set'}, was {one.was or 'not set'}: {one.why}"
+            for one in done.new.changed
+        ]
+        lines += ["the line that gives the topic its old settings:", done.new.line(servers)]
+    return in_lines(lines)

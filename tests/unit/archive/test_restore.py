@@ -1,0 +1,329 @@
+"""Restoring into a topic in memory: order, going on after a death, strangers, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dashboard.archive.manifest import ArchivedTopic
+from dashboard.archive.opened import open_archive
+from dashboard.archive.restore import Goal, Progress, Restore, Restored
+from dashboard.archive.restored_topic import Notes, new_topic
+from dashboard.cluster.configs import ConfigsAnswer
+from dashboard.cluster.live import LiveCluster
+from dashboard.cluster.produce import RecordProducer, rows_of
+from dashboard.core.errors import ClusterError, LowwaterError, RefusedError
+from dashboard.domain.model import (
+    ConfigEntry,
+    PartitionOffsets,
+    PartitionState,
+    ReplicaOffsets,
+    TopicPartition,
+    TopicState,
+)
+from dashboard.domain.records import Row
+from tests.support import archives
+
+NEW = "orders-restored"
+STRANGER: Row = (b"s", b"of somebody else", 7, None)
+
+
+@dataclass
+class Memory:
+    """A cluster of three brokers whose topics are lists; both the live questions and the client."""
+
+    logs: dict[str, list[list[Row]]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    config: dict[str, dict[str, str]] = field(default_factory=dict)
+    dies_after: int | None = None  # so many records more, the next one raises
+
+    def make(self, topic: str, partitions: int = 2, **config: str) -> None:
+        self.logs[topic] = [[] for _ in range(partitions)]
+        self.ids[topic] = f"id-{len(self.ids)}"
+        given = {name.replace("_", "."): value for name, value in config.items()}
+        self.config[topic] = {"message.timestamp.type": "CreateTime", **given}
+
+    def alive_brokers(self) -> tuple[int, ...]:
+        return (1, 2, 3)
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicState]:
+        return {name: self._state(name) for name in names}
+
+    def _state(self, name: str) -> TopicState:
+        if name not in self.logs:
+            return TopicState(name, None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")
+        found = [PartitionState(name, n, 1, 0, (1,), (1,)) for n in range(len(self.logs[name]))]
+        return TopicState(name, self.ids[name], False, tuple(found))
+
+    def create_topic(self, topic: str, *, partitions: int, configs: Any, **_: Any) -> TopicState:
+        self.make(topic, partitions)
+        self.config[topic] |= configs
+        return self._state(topic)
+
+    def configs_answer(self, topics: Iterable[str]) -> ConfigsAnswer:
+        found = [ConfigEntry("topic", topic, key, value, "DYNAMIC_TOPIC_CONFIG")
+                 for topic in topics for key, value in self.config[topic].items()]  # fmt: skip
+        return ConfigsAnswer(tuple(found), {})
+
+    def offsets(self, keys: Iterable[TopicPartition], _: object) -> dict[Any, PartitionOffsets]:
+        return {key: PartitionOffsets(*key, 0, end, end) for key in keys
+                if (end := len(self.logs[key.topic][key.partition])) >= 0}  # fmt: skip
+
+    def replica_offsets(
+        self, keys: Iterable[TopicPartition], **_: object
+    ) -> tuple[ReplicaOffsets, ...]:
+        return tuple(
+            ReplicaOffsets(1, *key, 0, len(self.logs[key.topic][key.partition]), archives.CREATED)
+            for key in keys
+        )
+
+    def producer(self, topic: str, _: int | None) -> RecordProducer:
+        return cast(RecordProducer, _Producer(self, topic))
+
+    def read(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> Iterator[tuple[list[int], list[Row]]]:
+        log = self.logs[topic][partition]
+        for at in range(start, end, 7):
+            to = min(at + 7, end)
+            yield list(range(at, to)), log[at:to]
+
+
+@dataclass
+class _Producer:
+    memory: Memory
+    topic: str
+
+    def __enter__(self) -> _Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+    def finish(self) -> None: ...
+
+    def send(self, partition: int, batch: pa.RecordBatch) -> None:
+        for row in rows_of(batch):
+            if self.memory.dies_after == 0:
+                raise ClusterError("the machine is gone", "Come back.", code="RESTORE_STALLED")
+            if self.memory.dies_after is not None:
+                self.memory.dies_after -= 1
+            self.memory.logs[self.topic][partition].append(row)
+
+
+ORDERS = {
+    0: archives.records(130, first=1000, step=2),
+    1: archives.records(57, first=3),
+}
+
+
+@dataclass
+class Scene:
+    folder: Path
+    cluster: Memory
+    told: list[Progress] = field(default_factory=list)
+
+    def restore(self, goal: Goal, **other: Any) -> Restored:
+        archive = open_archive(str(other.get("archive", self.folder)))
+        made = Restore(
+            archive, archive.topic("orders"), cast(LiveCluster, self.cluster), self.cluster,
+            Notes(other.get("notes", self.folder.parent / "restores")), 0.0, self.told.append,
+        )  # fmt: skip
+        return made.run(goal, archives.CREATED, self.folder.parent / "map.parquet")
+
+    def lies(self, topic: str = NEW) -> list[list[Row]]:
+        return self.cluster.logs[topic]
+
+
+WHOLE = [[row for _, row in ORDERS[number]] for number in (0, 1)]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    config = {"cleanup.policy": "compact", "retention.ms": "1000", "segment.ms": "5000"}
+    return Scene(archives.write(tmp_path / "all", {"orders": ORDERS}, config=config), Memory())
+
+
+def test_records_come_back_in_order_and_the_map_tells_each_ones_new_offset(scene: Scene) -> None:
+    done = scene.restore(Goal(NEW))
+    assert done.whole
+    assert scene.lies() == WHOLE
+    assert [(p.records, p.first_offset, p.next_offset, p.resumed_at) for p in done.partitions] == [
+        (130, 0, 130, 0), (57, 0, 57, 0),
+    ]  # fmt: skip
+    table = pq.read_table(done.offsets_file).to_pylist()
+    assert len(table) == 187
+    assert table[129] == {"topic": "orders", "partition": 0, "old_offset": 1258, "new_offset": 129}
+    assert (table[130]["partition"], table[130]["old_offset"], table[130]["new_offset"]) == (
+        1,
+        3,
+        0,
+    )
+    last = scene.told[-1]
+    assert (last.step, last.records, last.of_records) == ("compared", 187, 187)
+    assert last.raw_bytes <= last.of_raw_bytes and last.of_raw_bytes > 0
+
+
+def test_a_new_topic_keeps_what_is_restored_and_says_what_differs(scene: Scene) -> None:
+    done = scene.restore(Goal(NEW))
+    made = scene.cluster.config[NEW]
+    assert (made["cleanup.policy"], made["retention.ms"], made["segment.ms"]) == (
+        "delete", "-1", "5000",
+    )  # fmt: skip
+    assert made["message.timestamp.type"] == "CreateTime"
+    assert done.new is not None
+    differ = {one.name: (one.was, one.now) for one in done.new.changed}
+    assert differ["cleanup.policy"] == ("compact", "delete")
+    assert differ["retention.bytes"] == (None, "-1")
+    line = done.new.line("k:9092")
+    assert "--add-config cleanup.policy=compact,retention.ms=1000" in line
+    assert "--delete-config max.message.bytes,message.timestamp.type,retention.bytes" in line
+
+
+@pytest.mark.parametrize("deaths", [[0], [1], [60, 0, 25], [130, 40], [186]])
+def test_a_restore_that_died_goes_on_behind_what_is_there(scene: Scene, deaths: list[int]) -> None:
+    for count in deaths:
+        scene.cluster.dies_after = count
+        with pytest.raises(ClusterError):
+            scene.restore(Goal(NEW))
+    scene.cluster.dies_after = None
+    done = scene.restore(Goal(NEW))
+    assert (done.whole, scene.lies()) == (True, WHOLE)
+    assert sum(p.resumed_at for p in done.partitions) == sum(deaths)
+    again = scene.restore(Goal(NEW))
+    assert (again.whole, scene.lies()) == (True, WHOLE), "once more compares, and writes nothing"
+
+
+def test_another_machine_goes_on_where_the_topic_holds_the_archives_records(scene: Scene) -> None:
+    scene.cluster.dies_after = 60
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW))
+    scene.cluster.dies_after = None
+    done = scene.restore(Goal(NEW), notes=scene.folder.parent / "elsewhere")
+    assert (done.whole, scene.lies()) == (True, WHOLE)
+
+
+def test_a_topic_that_is_there_is_refused_unless_it_is_meant(scene: Scene) -> None:
+    scene.cluster.make(NEW)
+    with pytest.raises(RefusedError, match="is there already") as empty:
+        scene.restore(Goal(NEW))
+    assert (empty.value.code, "--existing" in empty.value.next_step) == ("TOPIC_EXISTS", True)
+    scene.cluster.logs[NEW][0].append(STRANGER)
+    with pytest.raises(RefusedError) as others:
+        scene.restore(Goal(NEW))
+    assert others.value.code == "TOPIC_EXISTS"
+    assert scene.lies() == [[STRANGER], []], "nothing was written"
+    done = scene.restore(Goal(NEW, existing=True))
+    assert (done.whole, done.new) == (True, None)
+    assert scene.lies() == [[STRANGER, *WHOLE[0]], WHOLE[1]]
+    assert (done.partitions[0].first_offset, done.partitions[0].next_offset) == (1, 131)
+
+
+def test_others_that_write_meanwhile_are_stepped_over_in_an_existing_topic(scene: Scene) -> None:
+    scene.cluster.make(NEW)
+    scene.cluster.logs[NEW][1].append(STRANGER)
+    scene.cluster.dies_after = 100
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW, existing=True))
+    scene.cluster.logs[NEW][0] += [STRANGER, STRANGER]
+    scene.cluster.dies_after = None
+    done = scene.restore(Goal(NEW, existing=True))
+    assert done.whole
+    for number in (0, 1):
+        assert [row for row in scene.lies()[number] if row != STRANGER] == WHOLE[number]
+    assert (done.partitions[0].strangers, done.partitions[0].next_offset) == (2, 132)
+    old_to_new = {
+        row["old_offset"]: row["new_offset"]
+        for row in pq.read_table(done.offsets_file).to_pylist()
+        if row["partition"] == 0
+    }
+    assert {offset: scene.lies()[0][new] for offset, new in old_to_new.items()} == dict(ORDERS[0])
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "said"),
+    [
+        (3, {}, "has 3 partitions, orders had 2"),
+        (2, {"message_timestamp_type": "LogAppendTime"}, "times would be lost"),
+        (2, {"cleanup_policy": "compact,delete"}, "compacted"),
+    ],
+)
+def test_an_existing_topic_that_would_change_records_is_refused(
+    scene: Scene, partitions: int, config: Mapping[str, str], said: str
+) -> None:
+    scene.cluster.make(NEW, partitions, **config)
+    with pytest.raises(RefusedError, match=said) as unfit:
+        scene.restore(Goal(NEW, existing=True))
+    assert unfit.value.code == "TOPIC_UNFIT"
+    assert scene.lies() == [[] for _ in range(partitions)]
+
+
+def test_a_record_that_changed_meanwhile_is_found_and_ends_no_other_partition(scene: Scene) -> None:
+    scene.restore(Goal(NEW))
+    key, value, time, headers = scene.lies()[0][77]
+    scene.lies()[0][77] = (key, (value or b"") + b"!", time + 1, headers)
+    done = scene.restore(Goal(NEW))
+    assert not done.whole
+    first, second = done.partitions
+    assert (first.records, second.error) == (77, None)
+    assert first.error == (
+        "the record at offset 77 has another value and time than the archive's of offset 1154"
+    )
+
+
+def test_what_is_none_of_the_archives_is_not_gone_on_with(scene: Scene) -> None:
+    scene.cluster.dies_after = 60
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW))
+    scene.cluster.dies_after = None
+    scene.lies()[0].append(STRANGER)
+    with pytest.raises(RefusedError) as differs:
+        scene.restore(Goal(NEW))
+    assert differs.value.code == "TARGET_DIFFERS"
+    other = archives.write(
+        scene.folder.parent / "other", {"orders": {0: archives.records(3)}}, run_id="another-run"
+    )
+    with pytest.raises(RefusedError, match=archives.RUN_ID) as unfinished:
+        scene.restore(Goal(NEW), archive=other)
+    assert unfinished.value.code == "RESTORE_UNFINISHED"
+
+
+def test_two_restores_into_one_topic_do_not_run_at_once(scene: Scene) -> None:
+    with (
+        Notes(scene.folder.parent / "restores").alone(NEW),
+        pytest.raises(RefusedError) as busy,
+    ):
+        scene.restore(Goal(NEW))
+    assert busy.value.code == "RESTORE_BUSY"
+
+
+def test_partitions_are_chosen_and_those_without_a_commit_are_named(tmp_path: Path) -> None:
+    folder = archives.write(tmp_path / "all", {"orders": {**ORDERS, 2: []}}, state="incomplete")
+    scene = Scene(folder, Memory())
+    with pytest.raises(LowwaterError, match="commits partition 2") as part:
+        scene.restore(Goal(NEW))
+    assert part.value.code == "ARCHIVE_NOT_WHOLE"
+    with pytest.raises(LowwaterError) as unknown:
+        scene.restore(Goal(NEW, partitions=frozenset({1, 9})))
+    assert unknown.value.code == "ARCHIVE_PARTITION_UNKNOWN"
+    assert NEW not in scene.cluster.logs
+    done = scene.restore(Goal(NEW, partitions=frozenset({1})))
+    assert (done.whole, scene.lies()) == (True, [[], WHOLE[1], []])
+
+
+def test_fewer_brokers_hold_fewer_replicas_and_vendors_settings_stay_away() -> None:
+    config = {
+        "min.insync.replicas": "3", "max.message.bytes": "99999999", "compression.type": "zstd",
+        "remote.storage.enable": "true", "confluent.tier.enable": "true",
+    }  # fmt: skip
+    made = new_topic("n", ArchivedTopic("o", "id", 5, 3, config), 2)
+    assert (made.partitions, made.replication_factor) == (5, 2)
+    assert made.config["min.insync.replicas"] == "2"
+    assert made.config["max.message.bytes"] == "99999999"
+    assert made.config["compression.type"] == "zstd"
+    assert not {"confluent.tier.enable", "remote.storage.enable"} & made.config.keys()
+    assert {"confluent.tier.enable", "remote.storage.enable"} <= {s.name for s in made.changed}

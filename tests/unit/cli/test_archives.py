@@ -1,0 +1,213 @@
+"""`lowwater archives`: what lies there, whether it is whole, what goes and who may say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.archive.place import Place
+from dashboard.archive.sealing import Sealer
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ArchiveError
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.purge.journal.journal_rows import Options
+from dashboard.settings.settings import load
+from tests.support import archives
+from tests.unit.cli.plans import a_plan
+from tests.unit.cli.printed import answer
+
+ROWS = {0: archives.records(100, first=7), 1: archives.records(9, step=3)}
+KEY = Sealer(bytes(range(32)))
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    made = open_default(load())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run_id(journal: Journal) -> str:
+    """A run that is queued."""
+    plan = a_plan()
+    made, _ = journal.insert(
+        plan, token="click", mode="wait-all", who="ann", from_where="host",
+        typed=plan.confirmation, options=Options(30_000, 500, 2, 0), connection={}, now=utc_now(),
+    )  # fmt: skip
+    return made
+
+
+def closed(journal: Journal, run_id: str) -> None:
+    for state in ("running", "done"):
+        journal.set_run(run_id, state, utc_now())
+
+
+def archived(alone: Path, run_id: str = archives.RUN_ID, **how: object) -> Path:
+    return archives.write(alone / "kept", {"orders": ROWS}, run_id=run_id, **how)  # type: ignore[arg-type]
+
+
+def test_each_archive_is_listed_with_its_ranges_its_weight_and_its_price(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = archived(alone, key=KEY)
+    archives.write(alone / "kept", {"clicks": {0: []}}, run_id="second", state="incomplete")
+    (alone / "lowwater.toml").write_text(
+        f'[archive]\nurl = "{alone}/kept"\nkeep_for = "30d"\nper_gib_month = 1024\n'
+    )
+    value = answer(capsys, "archives")
+    first, second = value["archives"]
+    stored = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+    assert (first["state"], first["records"], first["size_bytes"]) == ("whole", 109, stored)
+    assert (first["key_id"], first["topics"]) == (KEY.key_id, ["orders"])
+    assert first["cost_per_month"] == stored / 2**20
+    assert first["expires_at"] == "2026-12-27T12:00:00.000Z"
+    assert first["partitions"][0] == {
+        "topic": "orders", "partition": 0, "start": 7, "target": 107, "whole": True,
+        "records": 100, "size_bytes": first["partitions"][0]["size_bytes"],
+    }  # fmt: skip
+    assert (second["state"], second["partitions"][0]["whole"]) == ("incomplete", False)
+    assert value["size_bytes"] == stored
+    (folder / "orders" / "1" / "partition.json").unlink()
+    assert answer(capsys, "archives", "list", str(folder))["archives"][0]["state"] == "damaged"
+
+
+def test_one_that_cannot_be_read_hides_no_other(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archived(alone)
+    broken = archived(alone, "broken") / "archive.json"
+    broken.write_text(broken.read_text()[:-5])
+    value = answer(capsys, "archives", "list", "kept", exit_code=1)
+    assert [row.get("run_id") for row in value["archives"]] == [archives.RUN_ID, None]
+    assert value["archives"][1]["error"]["code"] == "ARCHIVE_INVALID"
+
+
+def test_every_part_is_read_back(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = archived(alone, key=KEY)
+    (alone / "key").write_text(KEY.key.hex())
+    words = ("archives", "verify", str(folder))
+    assert answer(capsys, *words, exit_code=1)["error"]["code"] == "ARCHIVE_KEY_MISSING"
+    (alone / "lowwater.toml").write_text(f'[archive]\nkey_file = "{alone}/key"\n')
+    (found,) = answer(capsys, *words)["archives"]
+    assert (found["ok"], found["records"], found["parts"]) == (True, 109, 4)
+    part, proof = (sorted(folder.glob(f"orders/0/part-*.{end}"))[1] for end in ("parquet", "json"))
+    part.write_bytes(part.read_bytes()[:-1])
+    proof.unlink()
+    (folder / "orders" / "1" / "part-00000000000000000000.parquet").unlink()
+    (found,) = answer(capsys, *words, exit_code=1)["archives"]
+    assert [problem.rpartition("/")[2] for problem in found["problems"]] == [
+        f"{part.name} is damaged: its sha256 is not the one of its proof",
+        "part-00000000000000000000.parquet is not there",
+    ]
+    (alone / "key").write_text("00" * 32)
+    assert answer(capsys, *words, exit_code=1)["error"]["code"] == "ARCHIVE_KEY_WRONG"
+
+
+def test_an_archive_goes_by_its_sentence_once_its_run_is_closed(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    folder = archived(alone, run_id)
+    words = ("archives", "delete", str(folder))
+    assert answer(capsys, *words, exit_code=3)["error"]["code"] == "ARCHIVE_IN_USE"
+    closed(journal, run_id)
+    error = answer(capsys, *words, exit_code=1)["error"]
+    assert error["code"] == "CONFIRMATION_REQUIRED"
+    sentence = f"delete the archive of run {run_id} on prod"
+    assert sentence in error["next"] and "109 records" in error["message"]
+    assert answer(capsys, *words, "--confirm", "yes", exit_code=1)["error"] == error
+    (gone,) = answer(capsys, *words, "--confirm", sentence)["deleted"]
+    assert gone["records"] == 109
+    assert [file for file in folder.rglob("*") if file.is_file()] == []
+    begun, done = [e.body for e in journal.each_entry() if e.kind == "archive-deleted"]
+    assert (begun["act"], done["act"], begun["typed"]) == ("begun", "done", sentence)
+    assert (begun["run_id"], begun["records"], begun["url"]) == (run_id, 109, str(folder))
+    assert journal.verify().ok
+    assert answer(capsys, *words, exit_code=1)["error"]["code"] == "ARCHIVE_NOT_FOUND"
+
+
+def test_a_deletion_that_died_is_finished_by_the_next(
+    alone: Path,
+    capsys: pytest.CaptureFixture[str],
+    journal: Journal,
+    run_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = archived(alone, run_id)
+    proofs = folder / "orders" / "1"
+    (proofs / "partition.json").unlink()  # as of a partition that was never whole
+    unproved = proofs / f"part-{ROWS[1][-1][0] + 1:020}.parquet"
+    unproved.write_bytes(b"nobody proved it")
+    closed(journal, run_id)
+    sentence = f"delete the archive of run {run_id} on prod"
+    words = ("archives", "delete", str(folder), "--confirm", sentence)
+    remove, left = Place.remove, [5]
+
+    def dies(place: Place, name: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise ArchiveError("the store is gone", "Wait.", code="ARCHIVE_UNWRITABLE")
+        remove(place, name)
+
+    monkeypatch.setattr(Place, "remove", dies)
+    assert answer(capsys, *words, exit_code=1)["error"]["code"] == "ARCHIVE_UNWRITABLE"
+    left[0] = 8
+    assert answer(capsys, *words, exit_code=1)["error"]["code"] == "ARCHIVE_UNWRITABLE"
+    left[0] = 1000
+    answer(capsys, *words)
+    assert [file for file in folder.rglob("*") if file.is_file()] == []
+    acts = [e.body["act"] for e in journal.each_entry() if e.kind == "archive-deleted"]
+    assert acts == ["begun", "begun", "begun", "done"]
+
+
+def test_what_is_older_than_it_is_kept_expires(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    old, unknown = archived(alone, run_id), archived(alone, "of-another-machine")
+    young = archived(alone, "young", created_at=utc_now() - timedelta(days=1))
+    words = ("archives", "expire", "kept")
+    assert answer(capsys, *words, exit_code=1)["error"]["code"] == "ARCHIVE_KEEP_UNSET"
+    (alone / "lowwater.toml").write_text('[archive]\nkeep_for = "2d"\n')
+    archives.write(
+        alone / "kept", {"orders": ROWS}, run_id=run_id, created_at=utc_now() - timedelta(days=3)
+    )
+    archives.write(
+        alone / "kept", {"orders": ROWS}, run_id="of-another-machine",
+        created_at=utc_now() - timedelta(days=3),
+    )  # fmt: skip
+    value = answer(capsys, *words)
+    assert value["deleted"] == []
+    assert {row["error"]["code"] for row in value["kept"]} == {
+        "ARCHIVE_IN_USE", "ARCHIVE_RUN_UNKNOWN",
+    }  # fmt: skip
+    closed(journal, run_id)
+    assert [row["run_id"] for row in answer(capsys, *words)["deleted"]] == [run_id]
+    assert not (old / "archive.json").exists()
+    assert (young / "archive.json").exists() and (unknown / "archive.json").exists()
+    told = [e.body for e in journal.each_entry() if e.kind == "archive-deleted"]
+    assert [(body["act"], body["typed"]) for body in told] == [("begun", None), ("done", None)]
+
+
+def test_nothing_is_deleted_while_purges_are_switched_off(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    folder = archived(alone, run_id)
+    closed(journal, run_id)
+    sentence = f"delete the archive of run {run_id} on prod"
+    words = ("archives", "delete", str(folder), "--confirm", sentence)
+    journal.set_read_only(True, "ann", utc_now())
+    assert answer(capsys, *words, exit_code=3)["error"]["code"] == "READ_ONLY"
+    journal.set_read_only(False, "ann", utc_now())
+    (alone / "lowwater.toml").write_text('operator = "bob"\n[people]\nviewers = ["*"]\n')
+    assert answer(capsys, *words, exit_code=3)["error"]["code"] == "ROLE_TOO_LOW"
+    assert (folder / "archive.json").exists()
+
+
+def test_no_archive_named_and_none_there(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, "archives", exit_code=1)["error"]["code"] == "ARCHIVE_NOT_NAMED"
+    assert answer(capsys, "archives", "list", "nothing")["archives"] == []
+    words = ("archives", "delete", "nothing/at/all")
+    assert answer(capsys, *words, exit_code=1)["error"]["code"] == "ARCHIVE_NOT_FOUND"
