@@ -8,13 +8,16 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard.core import demo_faults
+from dashboard.reports import storage
+from dashboard.reports.parts import Figure
+from dashboard.reports.source import open_source
 from dashboard.ui import making_room, overview, tour, treemap
 from dashboard.ui.components import markup, states, style
 from dashboard.ui.components.states import how_do_you_know
 from dashboard.ui.purge import runs
 from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen, facts_of, headline_of, rows_of
+from dashboard.ui.session.context import Screen, Tables, facts_of, headline_of, rows_of
 from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
 from dashboard.views.headline import Headline, Kind, next_steps
@@ -26,7 +29,9 @@ _GUARDS: Mapping[Kind, str] = {
 
 
 def show() -> None:
-    """Load, then the sentence, a disk that runs full, the disks and topics, the short lists."""
+    """Load, then a disk that runs full, the sentence and the large numbers, the disks and topics,
+    the short lists.
+    """
     if (opened := analyzed(follows=True)) is None:
         return
     screen, findings = opened
@@ -39,6 +44,7 @@ def show() -> None:
         making_room.alarm(rooms)
         making_room.offer(screen, rooms, findings.table("blockers"))
     show_sentence(screen, facts, numbers)
+    st.html(overview.tiles_html(figures_of(screen, findings)))
     if rooms and not rooms[0].urgent:
         making_room.offer(screen, rooms, findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
@@ -59,6 +65,19 @@ def show() -> None:
     if (room := demo_faults.room()) is not None:
         overview.demo_panel(room)
         tour.offer(room)
+
+
+def figures_of(screen: Screen, findings: Tables) -> tuple[Figure, ...]:
+    """The storage report's large numbers of this analysis: the report's own, so they agree."""
+
+    def made() -> tuple[Figure, ...]:
+        source = open_source(
+            screen.cluster, (), screen.now, screen.settings.every,
+            analysis_id=findings.id, read=findings.table,
+        )  # fmt: skip
+        return storage.figures(source)
+
+    return findings.derived("figures", made)
 
 
 def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:

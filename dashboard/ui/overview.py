@@ -4,7 +4,7 @@ may break.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ import streamlit as st
 from dashboard.core import demo_faults
 from dashboard.core.arrow import records
 from dashboard.core.demo_faults import KINDS
+from dashboard.reports.parts import Figure
 from dashboard.settings.price import Price
 from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
 from dashboard.ui.components import markup
@@ -68,6 +69,21 @@ def sentence(numbers: Headline, price: Price | None = None) -> str:
         f"{said}<br><small>{once}, in whole segments; the rest as active segments "
         f"roll. All replicas together.{more}</small>"
     )
+
+
+def tiles_html(found: Sequence[Figure]) -> str:
+    """The report's large numbers in a row: each with its word above and a note below."""
+    cells = "".join(
+        f"<div><small>{markup.text(each.label)}</small><b>{_figure(each)}</b>"
+        f"<small>{markup.text(each.note)}</small></div>"
+        for each in found
+    )
+    return f'<div class="lw"><div class="lw-counts lw-tiles">{cells}</div></div>'
+
+
+def _figure(found: Figure) -> str:
+    told, exact = found.value.text, found.value.exact
+    return markup.hover(told, exact) if exact else markup.text(told)
 
 
 # One bar per broker and log dir, stacked by meaning, fullest first.
