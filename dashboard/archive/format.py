@@ -33,6 +33,7 @@ SCHEMA = pa.schema(
         pa.field("headers", pa.list_(_HEADER), nullable=False),
     ]
 )
+_RAW = ("key", "value", "headers")
 _FORMAT_KEY = b"lowwater.archive"
 _FORMAT = b"1"
 
@@ -79,7 +80,7 @@ class Contents:
         crc, size = self.fingerprint, 0
         for name in SCHEMA.names:
             crc, more = _checked(batch.column(name), crc)
-            size += more
+            size += more if name in _RAW else 0
         return Contents(
             self.records + batch.num_rows,
             first if self.first_offset is None else self.first_offset,
@@ -111,10 +112,10 @@ def _checked(column: pa.Array, crc: int) -> tuple[int, int]:
     return zlib.crc32(found, crc), len(found)
 
 
-def _numbers(column: pa.Array) -> memoryview:
+def _numbers(column: pa.Array) -> bytes:
     # No length is as low, and no time that a broker takes.
     filled = pc.fill_null(column.cast(pa.int64()), -(2**63) + 1)
-    return memoryview(np.ascontiguousarray(filled.to_numpy())).cast("B")
+    return bytes(filled.to_numpy().tobytes())
 
 
 def _bytes(column: pa.Array) -> memoryview:
@@ -145,11 +146,6 @@ class PartWriter:
         )
         self.contents = Contents()
 
-    @property
-    def size_bytes(self) -> int:
-        """So far, of what is encoded."""
-        return int(self._sink.tell())
-
     def add(self, batch: pa.RecordBatch) -> None:
         """Records behind those before. Raises ValueError unless offsets ascend."""
         self.contents = self.contents.and_then(batch)
@@ -158,7 +154,7 @@ class PartWriter:
     def finish(self) -> bytes:
         """The whole part."""
         self._writer.close()
-        return self._sink.getvalue().to_pybytes()
+        return bytes(self._sink.getvalue().to_pybytes())
 
 
 def read_batches(body: bytes) -> Iterator[pa.RecordBatch]:

@@ -10,12 +10,22 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dashboard.core.errors import ArchiveError, LowwaterError, SettingsError
+from dashboard.archive.manifest import (
+    PARTITION,
+    RUN,
+    PartitionArchive,
+    RunArchive,
+    partition_name,
+    run_name,
+    sealed,
+)
+from dashboard.core.errors import ArchiveError, LowwaterError, SettingsError, StoreError
+from dashboard.domain.model import TopicPartition
 from dashboard.settings.archive import check_url
 from dashboard.store.local_files import open_files
 from dashboard.store.snapshot_files import write_atomically
@@ -46,6 +56,10 @@ class Place:
                 "Give a folder or s3://BUCKET/PREFIX; s3 needs the extra lowwater[s3].",
                 code="ARCHIVE_URL_INVALID",
             ) from error
+        except StoreError as error:
+            raise ArchiveError(
+                error.message, error.next_step, code="ARCHIVE_UNREACHABLE"
+            ) from error
 
     @property
     def is_local(self) -> bool:
@@ -60,11 +74,11 @@ class Place:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-        return self._tried(read, name, "read", "ARCHIVE_UNREACHABLE")
+        return self._tried(read, name, "read", code="ARCHIVE_UNREACHABLE")
 
     def put(self, name: str, body: bytes) -> None:
         """Put a file whole, over one of that name. Raises ArchiveError ARCHIVE_UNWRITABLE."""
-        self._tried(lambda: self._put(name, body), name, "written", "ARCHIVE_UNWRITABLE")
+        self._tried(lambda: self._put(name, body), name, "written", code="ARCHIVE_UNWRITABLE")
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is not there is removed. Raises ArchiveError."""
@@ -75,7 +89,7 @@ class Place:
             except FileNotFoundError:
                 return
 
-        self._tried(remove, name, "removed", "ARCHIVE_UNWRITABLE")
+        self._tried(remove, name, "removed", code="ARCHIVE_UNWRITABLE")
 
     def names(self, folder: str = "") -> list[str]:
         """The last words of what a listing tells below a folder: to find runs, never to count on.
@@ -90,7 +104,7 @@ class Place:
                 return []
             return sorted({str(e["name"]).rstrip("/").rsplit("/", 1)[-1] for e in entries})
 
-        return self._tried(listed, folder, "listed", "ARCHIVE_UNREACHABLE")
+        return self._tried(listed, folder, "listed", code="ARCHIVE_UNREACHABLE")
 
     def url_of(self, name: str) -> str:
         """The whole address of a file, for people and for Spark."""
@@ -117,7 +131,7 @@ class Place:
         for folder in {Path(path).parent, *(made.parent for made in missing)}:
             _settle(folder)
 
-    def _tried(self, act: Callable[[], _T], name: str, done: str, code: str) -> _T:
+    def _tried(self, act: Callable[[], _T], name: str, done: str, *, code: str) -> _T:
         for pause in (*_PAUSES_SECONDS, None):
             try:
                 return act()
@@ -138,6 +152,56 @@ class Place:
             "stays, and nothing is deleted without its proof.",
             code=code,
         )
+
+
+def committed(place: Place, run: RunArchive, key: TopicPartition) -> PartitionArchive | None:
+    """The commit of a partition as it lies in the place now; None: there is none.
+
+    Raises ArchiveError where it cannot be read or is another's, RefusedError where it was changed.
+    """
+    name = partition_name(run.cluster_id, run.run_id, key)
+    body = place.get(name)
+    if body is None:
+        return None
+    found = PARTITION.parse(body.decode(errors="replace"), place.url_of(name))
+    if (found.topic, found.partition) != key:
+        raise ArchiveError(
+            f"{place.url_of(name)} is of {found.topic}-{found.partition}",
+            "Restore the file from a copy; nothing is deleted that rests on it.",
+        )
+    return found
+
+
+def begin(
+    place: Place, cluster_id: str, run_id: str, make: Callable[[], RunArchive]
+) -> tuple[RunArchive, bool]:
+    """The archive of a run, begun as `make` says unless it was before; whether it is new.
+
+    Raises ArchiveError, RefusedError where the one that is there was changed.
+    """
+    name = run_name(cluster_id, run_id)
+    body = place.get(name)
+    if body is not None:
+        return RUN.parse(body.decode(errors="replace"), place.url_of(name)), False
+    run = make()
+    place.put(name, sealed(RUN, run))
+    return run, True
+
+
+def end(
+    place: Place,
+    run: RunArchive,
+    kept: Collection[TopicPartition],
+    passed: Collection[TopicPartition],
+) -> RunArchive:
+    """Replace the run's manifest by what became of it: which partitions have their commit, and
+    which had nothing to keep any more, so that they are not in it.
+    """
+    ranges = tuple(r for r in run.partitions if r.key not in passed)
+    whole = all(r.key in kept for r in ranges)
+    ended = replace(run, partitions=ranges, state="whole" if whole else "incomplete")
+    place.put(run_name(run.cluster_id, run.run_id), sealed(RUN, ended))
+    return ended
 
 
 def _missing(folder: Path) -> list[Path]:

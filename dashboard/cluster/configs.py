@@ -75,7 +75,27 @@ def read_configs(
     return ConfigsAnswer(tuple(sorted(entries, key=lambda e: (e.scope, e.name, e.key))), errors)
 
 
-def _question(kind: int, names: list[str], keys: tuple[str, ...]) -> Callable[[Wire, float], Any]:
+def read_own_configs(
+    connection: Connection, topics: Iterable[str]
+) -> dict[str, dict[str, str | None] | str]:
+    """What was set on each topic itself, by key, or Kafka's error: a topic that is made with it
+    behaves as this one. Sensitive values are None. Needs DESCRIBE_CONFIGS on each topic.
+    """
+    found: dict[str, dict[str, str | None] | str] = {}
+    for names in chunks(sorted(set(topics)), _RESOURCES_PER_REQUEST):
+        entries: list[ConfigEntry] = []
+        errors: dict[str, str] = {}
+        answer = connection.ask_any(_question(_TOPIC, names, None))
+        _take(answer, "topic", names, entries, errors)
+        own = [e for e in entries if e.source == _SOURCES[1]]
+        found |= {n: {e.key: e.value for e in own if e.name == n} for n in names}
+        found |= {what.removeprefix("topic "): error for what, error in errors.items()}
+    return found
+
+
+def _question(
+    kind: int, names: list[str], keys: tuple[str, ...] | None
+) -> Callable[[Wire, float], Any]:
     def request(at: Wire) -> Any:
         version = at.version(DescribeConfigsRequest)
         one = DescribeConfigsRequest.DescribeConfigsResource
@@ -83,7 +103,7 @@ def _question(kind: int, names: list[str], keys: tuple[str, ...]) -> Callable[[W
             one(
                 resource_type=kind,
                 resource_name=name,
-                configuration_keys=list(keys),
+                configuration_keys=None if keys is None else list(keys),
                 version=version,
             )
             for name in names

@@ -21,6 +21,7 @@ from dashboard.core.errors import UsageError
 from dashboard.domain.model import (
     Batch,
     BatchSamples,
+    BatchSpan,
     DeleteRecordsPartitionResult,
     DeleteRecordsResult,
     PartitionState,
@@ -117,18 +118,20 @@ def _failed(key: TopicPartition, code: int) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(key.topic, key.partition, -1, -1, code, error_name(code))
 
 
-# A few record batches at chosen offsets, for their sizes alone: raw Fetches of one batch each.
+# Headers of record batches: a few at chosen offsets for their sizes, or all of a stretch for which
+# offsets are in none of them. Raw Fetches; no record is decompressed.
 
 _NAMES_UNTIL = 12  # v13 names topics by id (KIP-516)
 _CONSUMER = -1
 _LEFT_OUT = -1  # UNKNOWN_SERVER_ERROR: an answer that lacks the partition proves nothing of it
 _NOT_IN_LOG = "OFFSET_OUT_OF_RANGE"
 # Of a batch: base offset, length of what follows it, leader epoch, magic, checksum, attributes,
-# last offset delta, base timestamp, max timestamp
+# last offset delta, base timestamp, max timestamp, producer's id, its epoch, base sequence, records
 # (org.apache.kafka.common.record.DefaultRecordBatch).
-_HEADER = struct.Struct(">qiibihiqq")
+_HEADER = struct.Struct(">qiibihiqqqhii")
 _LENGTH_COUNTS_FROM = 12
 _MAGIC = 2
+_CONTROL = 0x20  # of the attributes
 
 
 def read_batches(
@@ -163,18 +166,26 @@ def _sample(
 ) -> BatchSamples:
     batches: list[Batch] = []
     for offset in offsets:
-        answer = wire.ask(_batches_request(state, offset), time.monotonic() + patience)
-        partition = _partition(answer, state)
-        code = _LEFT_OUT if partition is None else partition.error_code
-        error = error_name(answer.error_code or code)
+        error, records = _fetched(wire, time.monotonic() + patience, state, offset, 1)
         if error == _NOT_IN_LOG:
             continue
         if error:
             return BatchSamples(state.topic, state.partition, (), error)
-        batch = first_batch(bytes(partition.records or b""))
+        batch = first_batch(records)
         if batch is not None and (not batches or batch.base_offset > batches[-1].base_offset):
             batches.append(batch)
     return BatchSamples(state.topic, state.partition, tuple(batches))
+
+
+def _fetched(
+    wire: Wire, deadline: float, state: PartitionState, offset: int, most_bytes: int
+) -> tuple[str | None, bytes]:
+    """Kafka's error name and the raw batches of one Fetch; at least one batch, however large."""
+    answer = wire.ask(_batches_request(state, offset, most_bytes), deadline)
+    partition = _partition(answer, state)
+    code = _LEFT_OUT if partition is None else partition.error_code
+    error = error_name(answer.error_code or code)
+    return error, b"" if error else bytes(partition.records or b"")
 
 
 def _partition(answer: Any, state: PartitionState) -> Any:
@@ -190,7 +201,7 @@ def _partition(answer: Any, state: PartitionState) -> Any:
     )
 
 
-def _batches_request(state: PartitionState, offset: int) -> Any:
+def _batches_request(state: PartitionState, offset: int, most_bytes: int) -> Any:
     def make(wire: Wire) -> Any:
         version = wire.version(FetchRequest, _NAMES_UNTIL)
         one_topic = FetchRequest.FetchTopic
@@ -198,7 +209,7 @@ def _batches_request(state: PartitionState, offset: int) -> Any:
             partition=state.partition,
             current_leader_epoch=-1 if state.leader_epoch is None else state.leader_epoch,
             fetch_offset=offset,
-            partition_max_bytes=1,
+            partition_max_bytes=most_bytes,
             version=version,
         )
         return FetchRequest(
@@ -206,7 +217,7 @@ def _batches_request(state: PartitionState, offset: int) -> Any:
             replica_id=_CONSUMER,
             max_wait_ms=0,
             min_bytes=0,
-            max_bytes=1,
+            max_bytes=most_bytes,
             topics=[one_topic(topic=state.topic, partitions=[partition], version=version)],
             forgotten_topics_data=[],
         )
@@ -218,9 +229,44 @@ def first_batch(records: bytes) -> Batch | None:
     """The first batch of a Fetch answer; None for an empty one and for formats before v2."""
     if len(records) < _HEADER.size:
         return None
-    base_offset, length, _, magic, _, _, last_delta, _, newest = _HEADER.unpack_from(records)
+    base_offset, length, _, magic, _, _, last_delta, _, newest, *_ = _HEADER.unpack_from(records)
     if magic != _MAGIC:
         return None
     return Batch(
         base_offset, length + _LENGTH_COUNTS_FROM, last_delta + 1, newest if newest >= 0 else None
     )
+
+
+def read_batch_spans(
+    connection: Connection, key: TopicPartition, offset: int, most_bytes: int
+) -> tuple[BatchSpan, ...] | str:
+    """The headers of the batches from the one on that holds an offset, or comes next after it, as
+    far as one Fetch of `most_bytes` goes: none at the log's end. Kafka's error name where the
+    leader refuses, also for batches of a format before v2. Needs READ on the topic.
+    """
+
+    def ask(
+        wire: Wire, deadline: float, group: list[PartitionState]
+    ) -> dict[TopicPartition, tuple[BatchSpan, ...] | str]:
+        (state,) = group
+        error, records = _fetched(wire, deadline, state, offset, most_bytes)
+        return {key: error or batch_spans(records)}
+
+    found = from_leaders(connection, [key], ask, keep=lambda _: None)[key]
+    return found if isinstance(found, str) else tuple(found)
+
+
+def batch_spans(records: bytes) -> tuple[BatchSpan, ...] | str:
+    """What the headers in a Fetch answer tell; the last batch may be cut. Of a format before v2,
+    whose headers tell no count, Kafka's name for what it cannot do.
+    """
+    found, at = [], 0
+    while at + _HEADER.size <= len(records):
+        header = _HEADER.unpack_from(records, at)
+        base_offset, length, epoch, magic, _, attributes, last_delta = header[:7]
+        if magic != _MAGIC:
+            return "UNSUPPORTED_FOR_MESSAGE_FORMAT"
+        last, is_control = base_offset + last_delta, bool(attributes & _CONTROL)
+        found.append(BatchSpan(base_offset, last, header[12], is_control, epoch))
+        at += length + _LENGTH_COUNTS_FROM
+    return tuple(found)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cluster.commit_offsets import commit_offsets
-from dashboard.cluster.configs import ConfigsAnswer, read_configs
+from dashboard.cluster.configs import ConfigsAnswer, read_configs, read_own_configs
 from dashboard.cluster.connection.authorized import read_authorized
 from dashboard.cluster.connection.connection import (
     Connection,
@@ -18,7 +18,7 @@ from dashboard.cluster.connection.connection import (
 )
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.create_topic import create_topic
-from dashboard.cluster.delete_records import delete_records, read_batches
+from dashboard.cluster.delete_records import delete_records, read_batch_spans, read_batches
 from dashboard.cluster.groups import read_groups
 from dashboard.cluster.offsets import (
     read_epoch_ends,
@@ -41,6 +41,7 @@ from dashboard.core.errors import ClusterError
 from dashboard.domain.model import (
     Authorized,
     BatchSamples,
+    BatchSpan,
     Broker,
     ConfigEntry,
     DeleteRecordsResult,
@@ -137,6 +138,10 @@ class LiveCluster:
         """The same, with the error of each resource that refused."""
         return read_configs(self._connection, topics, brokers)
 
+    def own_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str | None] | str]:
+        """What was set on each topic itself, or Kafka's error."""
+        return read_own_configs(self._connection, topics)
+
     def offsets(
         self,
         partitions: Iterable[TopicPartition],
@@ -187,6 +192,12 @@ class LiveCluster:
     ) -> dict[TopicPartition, LeaderLogStart]:
         """EARLIEST of the current leader, fenced by the leader epoch given."""
         return read_leader_log_starts(self._connection, epochs)
+
+    def batch_spans(
+        self, key: TopicPartition, offset: int, most_bytes: int
+    ) -> tuple[BatchSpan, ...] | str:
+        """Headers of the batches from an offset on, or Kafka's error; needs READ on the topic."""
+        return read_batch_spans(self._connection, key, offset, most_bytes)
 
     def batches(
         self, offsets: Mapping[TopicPartition, Sequence[int]]

@@ -361,6 +361,18 @@ class Batch:
     max_timestamp_ms: int | None = None
 
 
+class BatchSpan(NamedTuple):
+    """A batch's header: the offsets that it spans, both inclusive, and how many records it has left
+    (the log cleaner takes single ones). `control`: it is a marker of a transaction or the like.
+    """
+
+    base_offset: int
+    last_offset: int
+    records: int
+    control: bool
+    leader_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class BatchSamples:
     """Batches of one partition by rising base offset, or the error that hid them."""

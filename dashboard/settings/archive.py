@@ -23,9 +23,10 @@ _MOST_READERS = 64
 class ArchiveSettings:
     """`url`: the archive of who names none. `part_bytes`: of records in a part, before they are
     compressed. `readers`: partitions side by side. `bytes_per_second`: of all readers, None: as
-    fast as Kafka gives them. `key_file`: of the key that seals new parts and opens those that were
-    sealed with it, None: parts lie open. `keep_for`: `lowwater archives expire` deletes older ones
-    of closed runs, None: none. `per_gib_month`: what the store costs, in the currency of [price];
+    fast as Kafka gives them. `most_time`: so much longer than others a run that archives may wait
+    before it sends. `key_file`: of the key that seals new parts and opens those that were sealed
+    with it, None: parts lie open. `keep_for`: `lowwater archives expire` deletes older ones of
+    closed runs, None: none. `per_gib_month`: what the store costs, in the currency of [price];
     None: nobody said.
     """
 
@@ -34,6 +35,7 @@ class ArchiveSettings:
     readers: int = 4
     bytes_per_second: int | None = None
     zstd_level: int = 1
+    most_time: timedelta = timedelta(days=1)
     key_file: Path | None = None
     keep_for: timedelta | None = None
     per_gib_month: float | None = None
@@ -75,6 +77,32 @@ def _rate(value: Any, key: str, where: str) -> int:
             f"Write {key} as bytes, {_MIB} (1 MiB) or more; leave it out for no limit.",
         )
     return value
+
+
+def chosen(settings: ArchiveSettings, asked: str | bool | None) -> str | None:
+    """Where an archive is asked for: a URL, or True for that of the settings; None or False:
+    nowhere. A folder is told from the root, since a worker stands elsewhere. Raises SettingsError.
+    """
+    if asked is None or asked is False:
+        return None
+    url = settings.url if asked is True else asked
+    if url is None:
+        raise SettingsError(
+            "an archive is asked for, and the settings name no place for one",
+            'Name it with --archive URL, or write url = "s3://BUCKET/PREFIX" below [archive].',
+            code="ARCHIVE_NOT_NAMED",
+        )
+    check_url(url)
+    if "://" in url:
+        return url
+    try:
+        return str(Path(url).expanduser().absolute())
+    except RuntimeError as error:
+        raise SettingsError(
+            f"the archive folder '{url}' is in a home folder that this machine does not have",
+            "Write it as a path from the root.",
+            code="ARCHIVE_URL_INVALID",
+        ) from error
 
 
 def check_url(url: str) -> str:

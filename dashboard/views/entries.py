@@ -14,6 +14,8 @@ from dashboard.views import formats
 KINDS = {
     "queued": "queued",
     "run": "state of the run",
+    "archiving": "archiving records",
+    "kept": "records kept",
     "recheck": "checked again",
     "baseline": "sizes before",
     "intent": "about to send",

@@ -329,6 +329,7 @@ _OTHER = {
     "trigger": Trigger("disk-above", share=0.8),
     "overrides": {"over-limit": "why"},
     "waive": {"old": "gone"},
+    "archive": "s3://bucket/kept",
     "cluster": "prod",
 }
 

@@ -13,6 +13,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.visible import in_lines
 from dashboard.people import people
+from dashboard.settings.archive import chosen
 from dashboard.settings.settings import Settings, read_client_config
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def add_parser(verbs: Verbs) -> None:
             '    --override "readers-undeclared=asked every team" --out plan.json',
             'lowwater plan --topic orders --to committed --waive "old-app=gone since May" \\',
             "    --move-waived --out plan.json   # its offsets follow to the targets",
+            "lowwater plan --topic orders --to keep:24h --archive s3://bucket/kept --out plan.json",
             "lowwater plan --from-file offsets.json --out plan.json   # of Kafka's tool",
         ),
     )
@@ -70,6 +72,14 @@ def add_parser(verbs: Verbs) -> None:
         help="lift a guard, or NAME:GROUP=reason for one group",
     )
     parser.add_argument(
+        "--archive",
+        nargs="?",
+        const=True,
+        metavar="URL",
+        help="keep the records there, proved, before any is deleted: a folder or s3://…; without "
+        "URL that of [archive] in the settings",
+    )
+    parser.add_argument(
         "--sample",
         action="store_true",
         help="measure record sizes by reading a few batches of the largest partitions (READ)",
@@ -92,6 +102,11 @@ def run(args: argparse.Namespace) -> int:
         who = context.actor(settings)
         people.require(settings, who, "operator", "waive groups or lift guards")
     output.check_writable(args.out)
+    if args.offsets_out and args.archive:
+        raise UsageError(
+            "Kafka's tool keeps nothing: --offsets-out does not go with --archive",
+            "Leave one of them out.",
+        )
     if args.offsets_out:
         output.check_writable(args.offsets_out)
         _refuse_stopped(settings)
@@ -103,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     output.write_text(args.out, plan.to_json_text())
     if args.offsets_out and plan.free_partitions:
         output.write_text(args.offsets_out, plan.offsets_json())
-    return _show(plan, args)
+    return _show(plan, args, settings.archive.bytes_per_second)
 
 
 def _refuse_stopped(settings: Settings) -> None:
@@ -146,6 +161,7 @@ def _draft(
         override=tuple(parse_lift(text, known) for text in args.override or ()),
         move_waived=args.move_waived,
         sample=args.sample,
+        archive=chosen(settings.archive, args.archive),
         by=settings.operator,
     )
     context.open_store(settings.data)
@@ -153,10 +169,10 @@ def _draft(
     return draft(settings, settings.data, args.cluster, request, client_overrides=overrides)
 
 
-def _show(plan: Plan, args: argparse.Namespace) -> int:
+def _show(plan: Plan, args: argparse.Namespace, rate: int | None) -> int:
     from dashboard.purge.plan.preview import preview
 
-    shown = preview(plan, utc_now())
+    shown = preview(plan, utc_now(), rate)
     view = {**shown.to_json(), "out": args.out}
     text = in_lines([describe(shown), f"written to {args.out}"])
     if plan.free_partitions:

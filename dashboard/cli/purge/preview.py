@@ -150,6 +150,7 @@ def describe(view: Preview) -> str:
         *planned_moves(view),
         *(f"lifted {_lifted(o)} by {o.by}: {o.reason}" for o in plan.overrides),
         *plan_words.rights_missing(plan.rights_missing),
+        *plan_words.to_keep(view.archive),
         f"sha256 {plan.sha256}",
         f"expires {format_time(plan.expires_at)}"
         + (": EXPIRED, plan again" if view.expired else ""),

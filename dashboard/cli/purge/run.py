@@ -26,6 +26,7 @@ from dashboard.purge.receipt.alerts import (
     reverted_topics,
 )
 from dashboard.settings.settings import Settings
+from dashboard.views.archive_texts import archive_said
 
 if TYPE_CHECKING:
     from dashboard.purge.journal.journal import Journal
@@ -210,6 +211,7 @@ def describe(view: RunView) -> str:
         f"run {run.run_id} ({run.mode}): {line(view)}",
         output.table([row.to_json() for row in view.partitions], _COLUMNS),
         *after(view),
+        *([said] if (said := archive_said(run)) else []),
         *_messages(view.partitions),
         *preview.made_moves(view.moves),
         *waited(run.receipt),
@@ -223,7 +225,9 @@ def describe(view: RunView) -> str:
 def line(view: RunView) -> str:
     """State and counts in one line, as progress shows it."""
     counts = ", ".join(f"{count} {state}" for state, count in view.counts.items())
-    return f"{view.run.outcome}: {counts}" if counts else view.run.outcome
+    said = archive_said(view.run) if view.run.open else ""
+    told = f"{view.run.outcome}: {counts}" if counts else view.run.outcome
+    return f"{told}; {said}" if said else told
 
 
 def after(view: RunView) -> list[str]:

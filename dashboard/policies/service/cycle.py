@@ -22,6 +22,7 @@ from dashboard.purge.plan.facts import config_values, unread
 from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.archive import chosen
 from dashboard.settings.policies.policy import Policy, is_open, next_open
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
@@ -124,7 +125,14 @@ def prepare(
         return Prepared(None, Outcome("busy", text, owner))
     clock = going_on(now)
     whose = _whose(policy, confirmed_by)
-    asked = _request(policy, owner, due, whose, confirmed_at)
+    asked = _request(
+        policy,
+        owner,
+        due,
+        whose,
+        confirmed_at,
+        archive=chosen(settings.archive, policy.archive),
+    )
     try:
         read = read_live(live, settings, store, asked, now=now)
         return _planned(policy, owner, read, due, use)
@@ -163,6 +171,8 @@ def _request(
     due: Collection[TopicPartition],
     whose: str,
     since: datetime | None,
+    *,
+    archive: str | None,
 ) -> PlanRequest:
     return PlanRequest(
         topics=tuple(sorted({key.topic for key in due})),
@@ -175,6 +185,7 @@ def _request(
         ),
         override=_lifts(policy.overrides),
         by=f"policy {policy.name}",
+        archive=archive,
     )
 
 

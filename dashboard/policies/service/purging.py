@@ -16,6 +16,7 @@ from dashboard.policies.service.outcome import Outcome, Statuses, of_error
 from dashboard.policies.service.switching import standing
 from dashboard.purge.evidence.estimates import most_freed
 from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.archiving import Reading
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.jobs.queue import enqueue_policy
 from dashboard.purge.journal.journal import Journal
@@ -27,6 +28,7 @@ from dashboard.settings.current import CurrentSettings
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.read_only import each_second
 from dashboard.settings.settings import Settings
+from dashboard.store.connections import client_of_run
 from dashboard.store.snapshots import ClusterStore
 
 _BUDGET_OF = timedelta(hours=1)
@@ -98,6 +100,10 @@ def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
             live, site.journal, run_id, now=site.now, sleep=site.sleep,
             read_only=each_second(started), policies=lambda: site.settings.policies,
             standards=lambda plan: standards(site.settings, site.store, plan.topic_ids, site.now()),
+            reading=Reading(
+                client_of_run(site.settings, site.store, site.connection),
+                lambda: site.settings.archive,
+            ),
         )  # fmt: skip
 
 

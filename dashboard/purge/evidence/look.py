@@ -27,6 +27,7 @@ from dashboard.store.connections import client_for
 from dashboard.store.snapshots import Store
 
 if TYPE_CHECKING:
+    from dashboard.purge.plan.cluster_seam import Cluster
     from dashboard.purge.plan.plan import Plan, PlannedPartition
 
 MOST_PARTITIONS = 8  # at once: one look stays within PATIENCE, and within what a person reads
@@ -73,7 +74,7 @@ def look(
         if (reached := live.cluster_id()) != store.cluster_id:
             text = guard("cluster-mismatch", planned=store.cluster_id, found=reached)
             raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
-        _refuse_without_offsets_topic(live)
+        refuse_without_offsets_topic(live)
         places, principal = _places(live, asked), live.principal()
     spans = {row.key: span for row in places if (span := _span(row)) is not None}
     read: dict[TopicPartition, LookedAt] = {}
@@ -85,7 +86,7 @@ def look(
     return tuple(_explained(read.get(row.key, row), principal) for row in places)
 
 
-def _refuse_without_offsets_topic(live: LiveCluster) -> None:
+def refuse_without_offsets_topic(live: Cluster) -> None:
     """A consumer asks who coordinates its group: where that topic is missing brokers make it."""
     name = rights.OFFSETS_TOPIC
     if (error := live.topics([name])[name].error) is None:

@@ -19,6 +19,7 @@ from dashboard.core.errors import JournalError, RefusedError, SettingsError
 from dashboard.core.locks import take
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute import stop_rules
+from dashboard.purge.execute.archiving import Archiving, Reading
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.jobs.queue_refusals import late, switched_off
 from dashboard.purge.journal.journal import Journal
@@ -61,6 +62,7 @@ def carry_out(
     standards: Callable[[Plan], Standards],
     policies: Callable[[], Sequence[Policy]] = tuple,
     steady: Callable[[], float] = time.monotonic,
+    reading: Reading | None = None,
 ) -> RunRow:
     """Work until the run is closed, inside `held`; its head then. One that is closed is left.
 
@@ -68,8 +70,9 @@ def carry_out(
     asked besides. `standards` are those of now for the plan, asked before each request. `policies`
     gives those that the settings define now: a run of another one, or of one that is off, sends
     nothing more. A run of which nothing was sent and that may no longer begin, at once or after a
-    pause, is refused. `steady` is a clock in seconds that nobody sets. Raises JournalError: then
-    nothing more is sent.
+    pause, is refused. `steady` is a clock in seconds that nobody sets. `reading`: how records are
+    read that are kept first; a run that asks for that is refused without it. Raises JournalError:
+    then nothing more is sent.
     """
     run = journal.head(run_id)
     if run.open:
@@ -93,6 +96,9 @@ def carry_out(
                 may_begin=begin.ask,
                 withdrawn=lambda: withdrawn(journal, run, policies),
                 steady=steady,
+                archiving=Archiving(live, journal, run, plan, reading, now, sleep)
+                if reading is not None and run.options.archive is not None
+                else None,
             ).execute()
         except RefusedError as error:
             stop_rules.close(journal, run, "refused", error, now())
@@ -207,7 +213,8 @@ class Beginning:
         now = self.now()
         if self.run.policy is not None:
             _refuse_outside(self.run, _standing(self.journal, self.run, self.policies), now)
-        if self.plan.expired(now):
+        # What began to be kept while the plan stood may take long: `unsent_for_ms` bounds it.
+        if self.plan.expired(now) and self.journal.head(self.run.run_id).archive is None:
             late(self.plan)
 
 

@@ -7,14 +7,15 @@ stall travel in requests of their own: a request is answered when its slowest pa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from dashboard.core.clock import Mark, Stopwatch, format_time
+from dashboard.core.clock import Mark, Stopwatch
 from dashboard.core.errors import (
+    ArchiveError,
     ClusterError,
     LowwaterError,
     RefusedError,
@@ -23,6 +24,7 @@ from dashboard.core.errors import (
 )
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.execute.archiving import FAILURES, INCOMPLETE, Archiving, Proofs
 from dashboard.purge.execute.move_waived import Mover
 from dashboard.purge.execute.readback import Seen, read_back
 from dashboard.purge.execute.recheck import Rechecked, recheck
@@ -38,7 +40,17 @@ from dashboard.purge.execute.states import (
     unproved_canary,
     without_canary,
 )
-from dashboard.purge.execute.stop_rules import PAUSED, READ_ONLY, Holding, StopRules, stop_error
+from dashboard.purge.execute.stop_rules import (
+    EXPIRED,
+    PAUSED,
+    READ_ONLY,
+    Holding,
+    StopRules,
+    expired,
+    expired_error,
+    is_over,
+    stop_error,
+)
 from dashboard.purge.forecast.waits import expected, long_polls
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
@@ -70,7 +82,7 @@ class Execution:
     `read_only` says why every purge is switched off, None: it is not. `standards` are asked anew
     before each request, and so is `withdrawn`: why the run's policy no longer stands. `may_begin`
     raises RefusedError where a run that has not begun no longer may; True: look anew whether it
-    has.
+    has. `archiving` keeps the records before anything is sent, where the run asks for it.
     """
 
     live: Cluster
@@ -84,6 +96,7 @@ class Execution:
     may_begin: Callable[[bool], None] = lambda _: None
     withdrawn: Callable[[], RefusedError | None] = lambda: None
     steady: Callable[[], float] = time.monotonic
+    archiving: Archiving | None = None
     cancelled: bool = False
     rules: StopRules = field(init=False)
     holding: Holding = field(init=False)
@@ -96,6 +109,12 @@ class Execution:
 
     def __post_init__(self) -> None:
         options, mode = self.run.options, self.run.mode
+        if options.archive is not None and self.archiving is None:
+            raise RefusedError(
+                f"run {self.run.run_id} asks for an archive, and nothing here keeps one",
+                "Let a worker carry it out: lowwater run resume.",
+                code="ARCHIVE_INCOMPLETE",
+            )
         self._watch = Stopwatch(self.now, self.steady)
         self._began = self._watch.mark()
         self.rules = StopRules(self.live, options, mode, self.now)
@@ -145,9 +164,36 @@ class Execution:
             return True
         if self._held(pending):
             return moved
+        if self.archiving is not None and not self.archiving.done:
+            return self._keep(self.archiving, pending) or moved
         if self.run.options.canary and (canary := unproved_canary(self._rows(), self.run.mode)):
             return self._canary_holds(canary, pending) or moved
         return self._send(pending) or moved
+
+    def _keep(self, archiving: Archiving, pending: list[PartitionRow]) -> bool:
+        """Keep what these are to lose, before anything is sent; whether anything moved.
+
+        What cannot be kept whole is refused; where the archive itself fails, all of it.
+        """
+        before = archiving.offsets_done
+        try:
+            kept = archiving.keep(pending, lambda: self._over() or self._asked() is not None)
+        except FAILURES as error:
+            self._refused = RefusedError(error.message, error.next_step, code=error.code)
+            code, why_all = error.code, error.message
+            self._hold_back(
+                "refused", pending, lambda row: not_sent(row, INCOMPLETE, why_all), code=code
+            )
+            return True
+        except ClusterError as error:
+            self._unreadable(error)
+            return archiving.offsets_done > before
+        why = kept.incomplete
+        self._hold_back(
+            "refused", [row for row in pending if row.key in why],
+            lambda row: not_sent(row, INCOMPLETE, why[row.key]),
+        )  # fmt: skip
+        return True
 
     def _canary_holds(self, canary: PartitionRow, pending: list[PartitionRow]) -> bool:
         """Fail the rest with the canary, once it has ended; whether anything moved.
@@ -241,7 +287,15 @@ class Execution:
         kept = self.journal.baseline(self.run.run_id)
         try:
             checked, before = self._look(pending, look.at, with_polls=kept is None)
-        except (ClusterError, SettingsError, StoreError) as error:  # nothing to judge it by
+            proofs: Proofs = {}
+            if self.archiving is not None:
+                checked, proofs = self.archiving.gate(checked)
+        except (
+            ClusterError,
+            SettingsError,
+            StoreError,
+            ArchiveError,
+        ) as error:  # nothing to judge it by
             self._unreadable(error)
             return False
         by_key = {row.key: row for row in pending}
@@ -264,7 +318,7 @@ class Execution:
             self.rules.placed(checked.allowed)
             sender = Sender(
                 self.live, self.journal, self.run, self._watch, self._may_send, self.rules.saw,
-                self._waits, checked.known_since,
+                self._waits, checked.known_since, proofs, self.plan.topic_ids,
             )  # fmt: skip
             silent = receipt_bytes.unread(before.sample, checked.allowed)
             sent = sender.send(by_key, checked.allowed, look, only_one=canary, silent=silent)
@@ -399,43 +453,4 @@ def _refused(rows: list[PartitionRow]) -> Mapping[str, str]:
         "message": f"nothing was sent: {first.topic}-{first.partition} {first.error}"
         + (f": {first.message}" if first.message else ""),
         "next": "Read each partition's error, then plan again.",
-    }
-
-
-# Until when a run may send: what was confirmed long ago is not sent, whoever takes the run up.
-
-EXPIRED = "PLAN_EXPIRED"
-_NEXT = "Plan the rest again: what the plan saw may have changed."
-
-
-def expires_at(run: RunRow) -> datetime:
-    """From then on nothing is sent, nor sent again.
-
-    The run itself keeps how long that is from when it was queued (`plan_expires_after` of those
-    settings), so that neither a later setting nor a plan's text extends it.
-    """
-    return run.queued_at + timedelta(milliseconds=run.options.unsent_for_ms)
-
-
-def is_over(run: RunRow, watch: Stopwatch, began: Mark) -> bool:
-    """Whether a run has expired: by the wall clock, or by what passed since a worker `began`."""
-    until = expires_at(run)
-    return watch.now() >= until or watch.since(began) >= until - began.at
-
-
-def expired(row: PartitionRow, run: RunRow) -> PartitionRow:
-    """A partition that waited for too long, with the reason."""
-    text = f"nothing of run {run.run_id} is sent from {format_time(expires_at(run))} on"
-    return not_sent(row, EXPIRED, text)
-
-
-def expired_error(rows: Iterable[PartitionRow]) -> Mapping[str, str] | None:
-    """The run's error object when partitions waited for too long, else None."""
-    late = [row for row in rows if row.error == EXPIRED]
-    if not late:
-        return None
-    return {
-        "code": EXPIRED,
-        "message": f"{len(late)} partitions were not sent in time: {late[0].message}",
-        "next": _NEXT,
     }

@@ -12,6 +12,7 @@ from dashboard.core.clock import Mark, Stopwatch
 from dashboard.core.errors import BrokerError, ClusterError
 from dashboard.domain.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.evidence.rights_needed import MissingRight
+from dashboard.purge.execute.archiving import Proofs, refuse_unproved
 from dashboard.purge.execute.states import answered, unanswered
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, WaitForecast
@@ -60,6 +61,7 @@ class Sender:
     `saw` is told each row as its answer, or the loss of it, left it. `waits` are the forecasts
     that are kept beside what then happened. `known_since`: what the recheck's memory of groups
     began with, by the store and not by the plan's text; the journal keeps it with each intent.
+    `proofs`: of a run with an archive, what is kept by now; without one a request does not leave.
     """
 
     live: Cluster
@@ -70,6 +72,8 @@ class Sender:
     saw: Callable[[Batch], None]
     waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
     known_since: str | None = None
+    proofs: Proofs = field(default_factory=dict)
+    topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     _failure: list[BaseException] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sent: int = 0
@@ -145,6 +149,7 @@ class Sender:
         allowed: Mapping[TopicPartition, PartitionFacts],
         look: Fresh,
     ) -> None:
+        refuse_unproved(self.run, batch, allowed, self.proofs, self.topic_ids)
         about_to = [
             replace(
                 row,

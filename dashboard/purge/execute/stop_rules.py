@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from dashboard.core.clock import Mark, Stopwatch, format_time
 from dashboard.core.errors import ClusterError, LowwaterError, RefusedError
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.states import followed, not_sent, run_state, unanswered
@@ -299,3 +300,42 @@ def leave(journal: Journal, run_id: str, error: LowwaterError, now: datetime) ->
         message = f"no worker could start, so it waits for another one: {error.message}"
         why = {"code": error.code, "message": message, "next": error.next_step}
         journal.set_run(run_id, run.state, now, error=why)
+
+
+# Until when a run may send: what was confirmed long ago is not sent, whoever takes the run up.
+
+EXPIRED = "PLAN_EXPIRED"
+_LATE_NEXT = "Plan the rest again: what the plan saw may have changed."
+
+
+def expires_at(run: RunRow) -> datetime:
+    """From then on nothing is sent, nor sent again.
+
+    The run itself keeps how long that is from when it was queued (`plan_expires_after` of those
+    settings), so that neither a later setting nor a plan's text extends it.
+    """
+    return run.queued_at + timedelta(milliseconds=run.options.unsent_for_ms)
+
+
+def is_over(run: RunRow, watch: Stopwatch, began: Mark) -> bool:
+    """Whether a run has expired: by the wall clock, or by what passed since a worker `began`."""
+    until = expires_at(run)
+    return watch.now() >= until or watch.since(began) >= until - began.at
+
+
+def expired(row: PartitionRow, run: RunRow) -> PartitionRow:
+    """A partition that waited for too long, with the reason."""
+    text = f"nothing of run {run.run_id} is sent from {format_time(expires_at(run))} on"
+    return not_sent(row, EXPIRED, text)
+
+
+def expired_error(rows: Iterable[PartitionRow]) -> Mapping[str, str] | None:
+    """The run's error object when partitions waited for too long, else None."""
+    late = [row for row in rows if row.error == EXPIRED]
+    if not late:
+        return None
+    return {
+        "code": EXPIRED,
+        "message": f"{len(late)} partitions were not sent in time: {late[0].message}",
+        "next": _LATE_NEXT,
+    }

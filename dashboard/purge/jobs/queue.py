@@ -76,7 +76,7 @@ def enqueue(
         "mode": mode,
         "from_where": from_where or socket.gethostname(),
         "typed": confirm,
-        "options": _options(settings, timeout, canary),
+        "options": _options(settings, timeout, canary, plan.archive),
         "connection": {**_stored_connection(settings, plan), **(connection or {})},
     }
     if people.second_person(settings):
@@ -120,7 +120,7 @@ def enqueue_policy(
         who=f"policy {policy.name}",
         from_where=socket.gethostname(),
         typed="",
-        options=_options(settings, None, canary=False),
+        options=_options(settings, None, False, plan.archive),
         connection={**_stored_connection(settings, plan), **(connection or {})},
         now=now,
         policy=claim,
@@ -239,8 +239,13 @@ def _stored_connection(settings: Settings, plan: Plan) -> dict[str, str | None]:
     }
 
 
-def _options(settings: Settings, timeout: timedelta | None, canary: bool) -> Options:
+def _options(
+    settings: Settings, timeout: timedelta | None, canary: bool, archive: str | None
+) -> Options:
     purge = settings.purge
+    unsent_for = purge.plan_expires_after
+    if archive is not None:
+        unsent_for += settings.archive.most_time
     wait_for = purge.request_timeout if timeout is None else check_request_timeout(timeout)
     return Options(
         timeout_ms=_milliseconds(wait_for),
@@ -251,9 +256,10 @@ def _options(settings: Settings, timeout: timedelta | None, canary: bool) -> Opt
         stop_at_error_share=purge.stop_at_error_share,
         stop_at_least_answered=purge.stop_at_least_answered,
         stop_on_isr_loss=purge.stop_on_isr_loss,
-        unsent_for_ms=_milliseconds(purge.plan_expires_after),
+        unsent_for_ms=_milliseconds(unsent_for),
         most_silence_ms=_milliseconds(purge.most_silence),
         broker_timeout_ms=_milliseconds(settings.broker_timeout),
+        archive=archive,
     )
 
 

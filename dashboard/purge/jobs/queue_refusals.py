@@ -142,6 +142,13 @@ def refuse_offsets(settings: Settings, journal: Journal, plan: Plan, now: dateti
     """
     read_only(settings, journal)
     nothing_free(plan)
+    if plan.archive is not None:
+        raise RefusedError(
+            f"plan {plan.plan_id} keeps its records in {plan.archive} first, which Kafka's tool "
+            "does not",
+            "Apply it here, or plan without an archive.",
+            code="ARCHIVE_INCOMPLETE",
+        )
     _too_old(settings, plan, now)
     forbidden_overrides(settings, plan)
     not_free_any_more(settings, plan)

@@ -20,8 +20,9 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, LowwaterError, unexpected
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import stop_rules
+from dashboard.purge.execute.archiving import Reading
 from dashboard.purge.execute.carrying import carry_out, held, say
-from dashboard.purge.execute.execute import expires_at
+from dashboard.purge.execute.stop_rules import expires_at
 from dashboard.purge.jobs.worker_process import told_run
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_head import journal_in
@@ -85,6 +86,9 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
             read_only=_read_only(run, chosen, own), policies=lambda: current.get().policies,
             standards=lambda plan: standards(
                 current.get(), _store(run), plan.topic_ids, utc_now()
+            ),
+            reading=Reading(
+                client_of_run(chosen, _store(run), run.connection), lambda: current.get().archive
             ),
         )  # fmt: skip
         ReplicaWatch(

@@ -36,7 +36,7 @@ from dashboard.purge.journal.journal_tables import (
 from dashboard.purge.journal.journal_wishes import JournalWishes
 from dashboard.purge.plan.moves import MoveRow, planned_moves
 from dashboard.purge.plan.plan import Plan, decisions
-from dashboard.purge.receipt.model import Receipt, Sample
+from dashboard.purge.receipt.model import KeptRecords, Receipt, Sample
 from dashboard.settings.settings import Settings
 
 # What the journal keeps of requests: purges that somebody asked for and a second person decides.
@@ -377,6 +377,17 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
         with self.file.write() as db:
             put(db, run_id, rows, new=False)
 
+    def note_archive(
+        self, run_id: str, kept: KeptRecords, *, kind: str | None = None, **details: Any
+    ) -> None:
+        """Store how far a run's archive is; with a `kind` an entry of the chain tells it, too."""
+        body = kept.to_json()
+        with self.file.write() as db:
+            row = (run_id, canonical(body))
+            db.execute("INSERT OR REPLACE INTO run_archives VALUES (?,?)", row)
+            if kind is not None:
+                append(db, run_id, kind, {"archive": body, **details}, kept.told_at)
+
     def record_moves(
         self, run_id: str, kind: str, moves: Iterable[MoveRow], now: datetime, **details: Any
     ) -> None:
@@ -397,8 +408,8 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
 
     def write_receipt(self, run_id: str, receipt: Receipt, now: datetime) -> None:
         """Replace the receipt; only the final one becomes an entry of the chain."""
-        if (approver := self.head(run_id).approved_by) is not None:
-            receipt = replace(receipt, approved_by=approver)
+        head = self.head(run_id)
+        receipt = replace(receipt, approved_by=head.approved_by, archive=head.archive)
         body = receipt.to_json()
         with self.file.write() as db:
             db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (pack(canonical(body)), run_id))

@@ -362,6 +362,7 @@ CREATE INDEX IF NOT EXISTS runs_of_policy ON run_policies (cluster_id, policy, q
 CREATE TABLE IF NOT EXISTS run_budgets (
   run_id TEXT PRIMARY KEY, unmeasured INTEGER NOT NULL, sent_at TEXT, freed_bytes INTEGER
 ) STRICT;
+CREATE TABLE IF NOT EXISTS run_archives (run_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS run_claims (run_id TEXT PRIMARY KEY, since TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS runs_by_sending ON run_budgets (sent_at);
 CREATE TABLE IF NOT EXISTS policy_switches (

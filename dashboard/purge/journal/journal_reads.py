@@ -44,7 +44,8 @@ _HEAD = """run_id, plan_id, plan_sha256, cluster_id, cluster_name, mode, state, 
     AS approved_by,
   (state='partial' AND NOT EXISTS (SELECT 1 FROM run_partitions
     WHERE run_partitions.run_id = runs.run_id AND run_partitions.state <> 'not_done'))
-    AS none_done"""
+    AS none_done,
+  (SELECT body FROM run_archives WHERE run_archives.run_id = runs.run_id) AS archive"""
 _RUN_STATES = """SELECT run_id, state, plan_sha256,
   (SELECT policy FROM run_policies WHERE run_policies.run_id = runs.run_id) AS policy
   FROM runs"""

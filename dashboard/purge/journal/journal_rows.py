@@ -14,7 +14,7 @@ from dashboard.core.words import number
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_pack import Stored
 from dashboard.purge.plan.moves import MoveRow
-from dashboard.purge.receipt.model import Receipt
+from dashboard.purge.receipt.model import KeptRecords, Receipt
 
 OPEN_RUN_STATES = ("queued", "running", "paused")
 CLOSED_RUN_STATES = ("done", "partial", "refused", "cancelled")
@@ -39,6 +39,7 @@ class Options:
     unsent_for_ms: int = 3_600_000  # from queueing on; what is not sent by then never is
     most_silence_ms: int = 600_000  # of the worker; after more a person must resume the run
     broker_timeout_ms: int | None = None
+    archive: str | None = None  # where records are kept, and proved, before any is deleted
     newer: tuple[str, ...] = ()  # names of those that a newer release kept: not known here
 
     @classmethod
@@ -51,8 +52,9 @@ class Options:
         return cls(**{name: told[name] for name in own}, newer=tuple(sorted(told.keys() - own)))
 
     def to_json(self) -> dict[str, Any]:
-        """As a journal keeps them."""
-        return {name: value for name, value in asdict(self).items() if name != "newer"}
+        """As a journal keeps them. Without an archive they are those that every release knows."""
+        left_out = {"newer"} if self.archive is not None else {"newer", "archive"}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def all_known(self, whose: str) -> None:
         """Raises JournalError where there are `newer` ones: each may be a limit that counts."""
@@ -93,6 +95,7 @@ class RunRow:
     policy: str | None = None  # the one that queued it; None: a person did
     approved_by: str | None = None  # the second person, where one was asked for
     none_done: bool = False  # closed, and each partition is not_done
+    archive: KeptRecords | None = None  # None: no record was read for one yet, or none is asked for
 
     @property
     def open(self) -> bool:
@@ -289,9 +292,19 @@ class RunView:
             "moves": [move.to_json() for move in self.moves],
             "receipt": run.receipt.to_json() if run.receipt is not None else None,
         }
+        if run.options.archive is not None:
+            body["archive"] = _archive(run)
         if run.error is not None:
             body["error"] = dict(run.error)
         return body
+
+
+def _archive(run: RunRow) -> dict[str, object]:
+    """The contract's object `archive`: where, and how far; `seconds_to_go` while it is read."""
+    found = run.archive
+    if found is None:
+        return {"url": run.options.archive, "state": "waiting"}
+    return {**found.to_json(), "seconds_to_go": found.seconds_to_go}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from dashboard.purge.journal.journal_rows import (
 )
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Plan
-from dashboard.purge.receipt.model import Receipt
+from dashboard.purge.receipt.model import KeptRecords, Receipt
 
 _ROW = tuple(PartitionRow.__dataclass_fields__)
 _FOLLOWER = tuple(Follower.__dataclass_fields__)
@@ -106,6 +106,8 @@ def run_row(row: sqlite3.Row) -> RunRow:
         values[name] = json.loads(row[name]) if row[name] else None
     values["none_done"] = bool(row["none_done"])
     receipt = row["receipt"]
+    kept = row["archive"]
+    values["archive"] = KeptRecords.from_json(json.loads(kept)) if kept else None
     values["kept_receipt"] = Stored(receipt, Receipt.from_json) if receipt else None
     return RunRow(**values, options=Options.of(row["options"]))
 

@@ -34,7 +34,8 @@ class PlanRequest:
 
     `groups` empty means all groups. `sample` measures record sizes by reading a few batches. `by`
     is recorded as who planned, waived and overrode. `move_waived` moves the offsets of the waived
-    groups to the targets after the purge; without a waiver it raises UsageError.
+    groups to the targets after the purge; without a waiver it raises UsageError. `archive`: where
+    records are kept before any is deleted, as `settings.archive.chosen` gives it.
     """
 
     topics: tuple[str, ...]
@@ -45,6 +46,7 @@ class PlanRequest:
     sample: bool = False
     by: str = "unknown"
     move_waived: bool = False
+    archive: str | None = None
 
     def __post_init__(self) -> None:
         if self.move_waived and not self.waive:
@@ -139,6 +141,7 @@ class Read:
             expires_after=purge.plan_expires_after,
             rights_missing=self.rights_missing,
             name_shared=self.name_shared,
+            archive=self.request.archive,
         )
 
 

@@ -18,7 +18,7 @@ from dashboard.core.canonical import (
     seal,
     written,
 )
-from dashboard.core.errors import PlanError, RefusedError
+from dashboard.core.errors import PlanError, RefusedError, SettingsError
 from dashboard.core.words import called
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.history.known_since import is_told
@@ -29,6 +29,7 @@ from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.targets import write_offsets_json
 from dashboard.purge.plan.tiers import Taken, Tiers, taken
 from dashboard.safety.unseen_readers import TopicReading, reading_of
+from dashboard.settings.archive import check_url
 from dashboard.settings.settings import TopicDeclaration
 
 INTERVAL = (
@@ -170,6 +171,7 @@ class Plan:
     could be asked, as in plans of older journals. `known_since`: what the memory of groups that
     it rests on began with, as `dashboard.history.known_since` has it; None where no analysis told.
     `name_shared`: another cluster of the data folder was called so, too, when it was made.
+    `archive`: where its records are kept, and proved, before any is deleted; None: nowhere.
     """
 
     cluster_id: Text
@@ -188,6 +190,7 @@ class Plan:
     rights_missing: tuple[MissingRight, ...] | None = field(default=None, metadata=LATER)
     known_since: str | None = field(default=None, metadata=LATER)
     name_shared: bool = field(default=False, metadata=LATER)
+    archive: str | None = field(default=None, metadata=LATER)
 
     @cached_property
     def _sealed(self) -> tuple[str, str]:
@@ -274,6 +277,7 @@ def build(
     expires_after: timedelta,
     rights_missing: tuple[MissingRight, ...] | None = None,
     name_shared: bool = False,
+    archive: str | None = None,
 ) -> Plan:
     """The plan for frozen targets: pure, the same input gives the same bytes."""
     waived = tuple(
@@ -315,6 +319,7 @@ def build(
         rights_missing=rights_missing,
         known_since=facts.known_since,
         name_shared=name_shared,
+        archive=archive,
     )
 
 
@@ -407,6 +412,11 @@ def _check(plan: Plan) -> None:
     """A plan sealed again by hand has a right hash; its values tell that no planner made it."""
     if plan.known_since is not None and not is_told(plan.known_since):
         raise ValueError(f"known_since is {plan.known_since!r}, which names no snapshot")
+    if plan.archive is not None:
+        try:
+            check_url(plan.archive)
+        except SettingsError as error:
+            raise ValueError(error.message) from error
     seen: set[TopicPartition] = set()
     for p in plan.partitions:
         if not all(text for g in p.guards for text in (g.name, g.reason, g.lift)):

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.core.words import binary, number, plural
+from dashboard.core.words import binary, duration, number, plural
 from dashboard.purge.plan.tiers import summed
 
 if TYPE_CHECKING:
     from dashboard.purge.evidence.rights_needed import MissingRight
     from dashboard.purge.plan.plan import Declared, Estimate, PlannedPartition
-    from dashboard.purge.plan.preview import GroupPartitions, TopicCoverage, Totals
+    from dashboard.purge.plan.preview import GroupPartitions, ToKeep, TopicCoverage, Totals
     from dashboard.safety.unseen_readers import TopicReading
 
 _MOST_TOPICS = 8
@@ -70,6 +70,19 @@ def rights_missing(rights: Iterable[MissingRight] | None) -> list[str]:
         f"MISSING RIGHT: {right.principal or 'the principal'} has no DELETE on topic "
         f"{right.topic}, so nothing can be purged there; grant it with: {right.line}"
         for right in rights or ()
+    ]
+
+
+def to_keep(found: ToKeep | None) -> list[str]:
+    """What is read and proved first, where the records are to be kept."""
+    if found is None:
+        return []
+    size = "" if found.size_bytes is None else f", about {binary(found.size_bytes)} on disk"
+    took = "" if found.seconds is None else f", {duration(found.seconds)} at the rate that is set"
+    return [
+        f"ARCHIVE {found.url}: at most {plural(found.records, 'record')} of "
+        f"{plural(found.partitions, 'partition')}{size}{took} are read there and proved before any "
+        "is deleted"
     ]
 
 

@@ -86,6 +86,19 @@ class TopicCoverage:
 
 
 @dataclass(frozen=True, slots=True)
+class ToKeep:
+    """What an archive at `url` would read, of one replica each: at most so many records, about so
+    many bytes (None: not all was measured); how long at the rate that is set, None without one.
+    """
+
+    url: str
+    partitions: int
+    records: int
+    size_bytes: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
     """A plan, and what it comes to: what the command line, the page and the report show."""
 
@@ -95,6 +108,7 @@ class Preview:
     coverage: tuple[TopicCoverage, ...]
     totals: Totals
     moves: tuple[MoveRow, ...]
+    archive: ToKeep | None = None
 
     def to_json(self) -> dict[str, object]:
         """The contract's keys."""
@@ -126,14 +140,18 @@ class Preview:
             "declarations": decisions(plan)["declarations"],
             "unseen_readers": [r.to_json() for r in plan.unseen_readers],
             "overrides": decisions(plan)["overrides"],
+            **({"archive": asdict(self.archive)} if self.archive else {}),
             "rights_missing": None if plan.rights_missing is None else [
                 right.to_json() for right in plan.rights_missing
             ],
         }  # fmt: skip
 
 
-def preview(plan: Plan, now: datetime) -> Preview:
-    """The plan with totals over the free partitions and what each group would lose."""
+def preview(plan: Plan, now: datetime, bytes_per_second: int | None = None) -> Preview:
+    """The plan with totals over the free partitions and what each group would lose.
+
+    `bytes_per_second`: the rate that is set for archives.
+    """
     return Preview(
         plan=plan,
         expired=plan.expired(now),
@@ -141,7 +159,26 @@ def preview(plan: Plan, now: datetime) -> Preview:
         coverage=coverage(plan.partitions),
         totals=_totals(plan),
         moves=planned_moves(plan),
+        archive=_to_keep(plan, bytes_per_second),
     )
+
+
+def _to_keep(plan: Plan, bytes_per_second: int | None) -> ToKeep | None:
+    if plan.archive is None:
+        return None
+    free = plan.free_partitions
+    sizes = [_of_one_replica(p) for p in free]
+    known = [size for size in sizes if size is not None]
+    total = sum(known) if len(known) == len(sizes) else None
+    seconds = total / bytes_per_second if total is not None and bytes_per_second else None
+    return ToKeep(plan.archive, len(free), sum(p.records or 0 for p in free), total, seconds)
+
+
+def _of_one_replica(p: PlannedPartition) -> int | None:
+    found = p.estimate
+    if found is None or found.bytes_at_once is None or not found.replicas:
+        return None
+    return (found.bytes_at_once + (found.bytes_later or 0)) // len(found.replicas)
 
 
 def row(p: PlannedPartition) -> dict[str, object]:

@@ -228,6 +228,48 @@ class TopicOutcome(_Flat):
 
 
 @dataclass(frozen=True, slots=True)
+class KeptRecords:
+    """The archive of a run, in `folder` below `url`: how far it is, or what it became.
+
+    `state`: `reading`, `proved` (each partition that may be purged), `incomplete` (some partitions
+    are not whole, and are not purged), `failed` (the place refused: nothing is purged). Offsets are
+    those of all ranges; `offsets_before` were proved before the worker began, at `began_at`, that
+    told this at `told_at`. `records`, `raw_bytes` and `size_bytes` (as stored) are what is proved.
+    """
+
+    url: str
+    folder: str
+    state: str
+    began_at: datetime
+    told_at: datetime
+    partitions: int = 0
+    committed: int = 0
+    offsets: int = 0
+    offsets_done: int = 0
+    offsets_before: int = 0
+    records: int = 0
+    raw_bytes: int = 0
+    size_bytes: int = 0
+
+    @property
+    def seconds_to_go(self) -> float | None:
+        """Until all is read, at the pace since this worker began; None: no pace is known yet."""
+        took = (self.told_at - self.began_at).total_seconds()
+        done = self.offsets_done - self.offsets_before
+        if self.state != "reading" or done <= 0 or took <= 0:
+            return None
+        return (self.offsets - self.offsets_done) * took / done
+
+    def to_json(self) -> dict[str, object]:
+        times = {name: format_time(getattr(self, name)) for name in ("began_at", "told_at")}
+        return {**_sorted(self), **times}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, object]) -> KeptRecords:
+        return _read(cls, body, began_at=parse_time, told_at=parse_time)
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """Bytes predicted against bytes freed by one run, who took the rest, and the cause of a `gap`.
 
@@ -258,6 +300,7 @@ class Receipt:
     aside: tuple[ReplicaReceipt, ...] | None = None
     calibration: tuple[TopicOutcome, ...] | None = None
     approved_by: str | None = None  # the second person, where one was asked for
+    archive: KeptRecords | None = None  # where its records were kept before
 
     @property
     def measured(self) -> tuple[ReplicaReceipt, ...]:
@@ -265,7 +308,9 @@ class Receipt:
         return (*self.replicas, *(self.aside or ()))
 
     def to_json(self) -> dict[str, object]:
-        """`aside`, `calibration`, `approved_by` and `remote_topics` only where there is one."""
+        """`aside`, `archive`, `calibration`, `approved_by` and `remote_topics` only where there is
+        one.
+        """
         body = _sorted(self)
         for name in ("arrived_at", "measured_at", "rested_at"):
             body[name] = format_time(moment) if (moment := getattr(self, name)) else None
@@ -275,6 +320,7 @@ class Receipt:
         for name in ("gone_topics", "methods", "remote_topics"):
             if (listed := getattr(self, name)) is not None:
                 body[name] = list(listed)
+        body["archive"] = self.archive.to_json() if self.archive else None
         return {k: v for k, v in body.items() if v is not None or k not in _ONLY_IF_THERE}
 
     @classmethod
@@ -284,11 +330,11 @@ class Receipt:
             cls, body, arrived_at=parse_time, rested_at=parse_time, measured_at=parse_time,
             methods=tuple, gone_topics=tuple, remote_topics=tuple,
             waits=_each(RequestWait.from_json), replicas=replicas, aside=replicas,
-            calibration=_each(TopicOutcome.from_json),
+            calibration=_each(TopicOutcome.from_json), archive=KeptRecords.from_json,
         )  # fmt: skip
 
 
-_ONLY_IF_THERE = ("aside", "calibration", "approved_by", "remote_topics")
+_ONLY_IF_THERE = ("aside", "archive", "calibration", "approved_by", "remote_topics")
 
 
 @cache

@@ -40,6 +40,7 @@ _TABLES = {
     "run_moves": _OF_RUN,
     "run_policies": _OF_RUN,
     "run_budgets": _OF_RUN,
+    "run_archives": _OF_RUN,
     "purge_requests": "request_id IN (SELECT request_id FROM temp.leaving_requests)",
 }
 _ORDER = {"run_partitions": "run_id, topic, partition", "run_moves": "run_id, topic, partition"}

@@ -27,7 +27,8 @@ class Policy:
     `as_often_as_commits` allows one below a second, as Streams purged before that proposal.
     `globs` and `regex` narrow a preset. No windows means always; budgets of None mean no limit.
     `overrides` maps a guard of POLICY_LIFTABLE to why it is lifted, `waive` a group to why its
-    offsets do not count while no coordinator lists it.
+    offsets do not count while no coordinator lists it. `archive`: where records are kept before
+    any is deleted, True: in the place of [archive].
     """
 
     name: str
@@ -47,6 +48,7 @@ class Policy:
     trigger: Trigger = ALWAYS
     overrides: Mapping[str, str] = field(default_factory=dict, hash=False)
     waive: Mapping[str, str] = field(default_factory=dict, hash=False)
+    archive: str | bool = False
     cluster: str | None = None
 
     def matches(self, topic: str) -> bool:
@@ -87,6 +89,7 @@ class Policy:
                 "cluster": self.cluster,
                 # Only where there is one: what was confirmed before it could be written stays on.
                 **({"waive": dict(self.waive)} if self.waive else {}),
+                **({"archive": self.archive} if self.archive else {}),
                 **({"as_often_as_commits": True} if self.as_often_as_commits else {}),
             }
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from dashboard.core.errors import SettingsError
 from dashboard.core.words import parse_size
+from dashboard.settings.archive import check_url
 from dashboard.settings.policies.policy import PRESET_LIFTS, REPARTITION, Policy
 from dashboard.settings.policies.words import (
     Trigger,
@@ -38,7 +39,8 @@ _MODES = ("wait-all", "leader-only", "leader-only-verified")
 POLICY_KEYS = (
     "preset", "topics", "topics_regex", "target", "committed_by", "owner", "mode",
     "min_purge_interval_ms", "as_often_as_commits", "most_bytes_per_hour",
-    "most_partitions_per_hour", "windows", "timezone", "trigger", "overrides", "waive", "cluster",
+    "most_partitions_per_hour", "windows", "timezone", "trigger", "overrides", "waive", "archive",
+    "cluster",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # A wait-all purge of an idle cluster waits up to 500 ms for followers' next fetch: below a second
@@ -89,8 +91,20 @@ def _policy(name: str, own: Section, liftable: Collection[str]) -> Policy:
         trigger=parse_trigger(own.text("trigger", "always"), where),
         overrides=_overrides(own.get("overrides", {}), preset, liftable, where),
         waive=_waive(own.get("waive", {}), owner, where),
+        archive=_archive(own.get("archive", False), where),
         cluster=own.filled_or_none("cluster"),
     )
+
+
+def _archive(value: Any, where: str) -> str | bool:
+    """A place, or true: that of [archive]."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise SettingsError(
+            f"{where}: 'archive' = {value!r}", 'Write archive = true, or archive = "s3://…".'
+        )
+    return check_url(value)
 
 
 def _topics(own: Section, preset: str | None) -> tuple[tuple[str, ...], str | None]:

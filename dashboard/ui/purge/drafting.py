@@ -22,6 +22,7 @@ from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import Target, parse_keep, read_offsets_json
+from dashboard.settings.archive import chosen
 from dashboard.ui.components import boxes, states
 from dashboard.ui.components.grid import pick
 from dashboard.ui.components.markup import exact, plain
@@ -49,6 +50,7 @@ class Request:
     reason: str = ""
     move_waived: bool = False
     origin: str = ""
+    archive: str | None = None
 
     @property
     def name(self) -> str:
@@ -92,6 +94,7 @@ def draft(screen: Screen, request: Request, *, sample: bool = False) -> Draft:
             waive=tuple(Waive(group, request.reason) for group in request.waived),
             override=tuple(Lift(name, request.reason) for name in request.lifted),
             move_waived=request.move_waived,
+            archive=request.archive,
             sample=sample,
             by=who.name,
         ),
@@ -216,6 +219,7 @@ def choose_target(screen: Screen) -> Request | None:
     st.caption(_MEANS[kind or COMMITTED])
     target = _target(kind or COMMITTED)
     decided = _decisions(screen, topics)
+    archive = _archive(screen)
     if target is None or (not topics and target.kind != "file"):
         return None
     if (decided.waived or decided.lifted) and not decided.reason:
@@ -228,6 +232,7 @@ def choose_target(screen: Screen) -> Request | None:
         decided.lifted,
         decided.reason,
         decided.move,
+        archive=archive,
     )
 
 
@@ -308,6 +313,26 @@ def _file() -> Target | None:
         return None
     try:
         return read_offsets_json(found.getvalue().decode("utf-8", "replace"), found.name)
+    except LowwaterError as error:
+        st.caption(plain(f"⚠ {error.message}. {error.next_step}"))
+        return None
+
+
+def _archive(screen: Screen) -> str | None:
+    """The place of the settings, where the records are to be kept first. A page names no other:
+    whoever does writes files as the service.
+    """
+    settings = screen.settings.archive
+    if settings.url is None:
+        return None
+    wanted = st.checkbox(
+        plain(f"Archive into {settings.url} first"),
+        key="plan-archive",
+        help="Each record below the targets is read, written there, read back and proved. What "
+        "cannot be kept whole is not deleted.",
+    )
+    try:
+        return chosen(settings, wanted)
     except LowwaterError as error:
         st.caption(plain(f"⚠ {error.message}. {error.next_step}"))
         return None

@@ -241,7 +241,7 @@ def decisions_html(view: Preview) -> str:
         f"({text(o.by)})</p>"
         for o in plan.overrides
     ]
-    told = plan_words.rights_missing(plan.rights_missing)
+    told = plan_words.rights_missing(plan.rights_missing) + plan_words.to_keep(view.archive)
     told += plan_words.coverage(view.coverage)
     told += plan_words.declared(plan.declarations)
     told += plan_words.unseen_readers(plan.unseen_readers)

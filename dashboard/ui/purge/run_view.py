@@ -33,6 +33,7 @@ from dashboard.ui.purge.runs import PARTITION_WORDS, RUN_WORDS
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import delete_requests, formats
+from dashboard.views.archive_texts import archive_said
 
 # A run on the page: states with counts, partitions, followers behind, and the receipt.
 
@@ -44,7 +45,7 @@ def show(view: RunView, *, acts: bool) -> None:
     now = utc_now()
     alert(view.partitions, acts=acts)
     st.html(head_html(view.run, now) + counts_html(view))
-    markup.draw(behind_html(view, now) + moves_html(view.moves))
+    markup.draw(behind_html(view, now) + moves_html(view.moves) + archive_html(view.run))
     if view.run.error:
         st.html(error_html(view.run.error))
     if view.run.outcome == "failed" or (view.run.state == "refused" and too_old(view)):
@@ -75,6 +76,14 @@ def head_html(run: RunRow, now: datetime) -> str:
         f"<small>{text(run.mode)} · plan {text(run.plan_id)} · queued "
         f"{markup.ago(run.queued_at, now)} by {by} · "
         f"{'took' if run.closed_at else 'for'} {formats.duration(took)}</small></div>"
+    )
+
+
+def archive_html(run: RunRow) -> str:
+    """Where the records are kept, and how far that is; nothing where none are."""
+    said = archive_said(run)
+    return (
+        f'<div class="lw"><p role="status">{text(first_letter_up(said))}.</p></div>' if said else ""
     )
 
 

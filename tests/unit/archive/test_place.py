@@ -12,7 +12,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from dashboard.archive.place import Place
 from dashboard.core.errors import ArchiveError, SettingsError
-from dashboard.settings.archive import ArchiveSettings, archive_settings, check_url
+from dashboard.settings.archive import ArchiveSettings, archive_settings, check_url, chosen
 
 
 class Flaky(MemoryFileSystem):  # type: ignore[misc]
@@ -117,6 +117,19 @@ def test_a_plain_url_stays(tmp_path: Path) -> None:
     assert Place(f"{tmp_path}/").url_of("c/r") == f"{tmp_path}/c/r"
 
 
+def test_a_place_is_that_which_is_named_or_that_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known, none = ArchiveSettings(url="s3://bucket/kept"), ArchiveSettings()
+    assert chosen(known, None) is chosen(known, False) is chosen(none, None) is None
+    assert chosen(known, True) == "s3://bucket/kept"
+    assert chosen(known, "kept") == chosen(none, str(tmp_path / "kept"))
+    with pytest.raises(SettingsError) as found:
+        chosen(none, True)
+    assert found.value.code == "ARCHIVE_NOT_NAMED"
+
+
 def test_the_settings_are_checked_as_they_are_read() -> None:
     assert archive_settings({}, "here") == ArchiveSettings()
     own = {"url": "s3://b/x", "part_bytes": 2**20, "readers": 1, "bytes_per_second": 2**20}
@@ -135,5 +148,5 @@ def test_the_settings_are_checked_as_they_are_read() -> None:
     ids=str,
 )  # fmt: skip
 def test_a_wrong_setting_is_named(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match=next(iter(wrong)).removesuffix("s")):
+    with pytest.raises(SettingsError, match=rf"(?i){next(iter(wrong)).removesuffix('s')}"):
         archive_settings(wrong, "here")

@@ -90,7 +90,7 @@ class Room:
         )  # fmt: skip
         return run_id
 
-    def execution(self, run_id: str) -> Execution:
+    def execution(self, run_id: str, **more: Any) -> Execution:
         return Execution(
             live=self.live,
             journal=self.journal,
@@ -101,6 +101,7 @@ class Room:
             read_only=lambda: "read_only is on" if self.read_only else None,
             standards=lambda: self.standards,
             steady=self.clock.steady,
+            **more,
         )
 
     def carry_out(self, plan: Plan | None = None, **change: Any) -> RunView:

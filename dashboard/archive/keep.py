@@ -1,0 +1,357 @@
+"""Keeps what lies below the targets of a run: reads partitions, writes parts, proves each.
+
+A part counts once it was read back from where it lies and is what was read from Kafka; a partition
+once its parts are all of its range. Whoever dies in between is followed by one that goes on behind
+the last proof, found by name. Nothing here deletes a record.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from dashboard.archive.format import Contents, Sealing, contents, stored_sha256
+from dashboard.archive.manifest import (
+    PART,
+    PARTITION,
+    Part,
+    PartitionArchive,
+    Range,
+    RunArchive,
+    last_is,
+    part_name,
+    partition_name,
+    proof_name,
+    sealed,
+)
+from dashboard.archive.place import Place, committed
+from dashboard.archive.reading import Explainer, GrowingPart, Missing
+from dashboard.cluster.ranges import PATIENCE_SECONDS, TIMED_OUT, RangeError, Records
+from dashboard.core.errors import ArchiveError
+from dashboard.domain.model import BatchSpan, PartitionOffsets, TopicPartition
+from dashboard.settings.archive import ArchiveSettings
+
+_HEADERS_BYTES = 1 << 20  # of one look at batches' headers
+_AT_ONCE = 2  # parts that are encoded, put and proved: each is held twice meanwhile
+_LATE_PAUSES_SECONDS = (0.2, 1.0, 3.0)  # a store may show a file, or its new content, late
+_TICK_SECONDS = 0.5
+
+
+class Reader(Protocol):
+    """`dashboard.cluster.ranges.RangeReader`, or a stand-in for it."""
+
+    def read(self, key: TopicPartition, start: int, target: int, /) -> Iterator[Records]: ...
+
+    def close(self) -> None: ...
+
+
+class Log(Protocol):
+    """What is asked of the cluster beside the records."""
+
+    def batch_spans(
+        self, key: TopicPartition, offset: int, most_bytes: int, /
+    ) -> tuple[BatchSpan, ...] | str: ...
+
+    def offsets(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, PartitionOffsets]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it is. Offsets are those of all ranges; of those that are done `offsets_before` were
+    proved before.
+    """
+
+    partitions: int = 0
+    committed: int = 0
+    offsets: int = 0
+    offsets_done: int = 0
+    offsets_before: int = 0
+    records: int = 0
+    raw_bytes: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Each range stands in one of these, or was not finished since `held`: somebody said stop.
+
+    `incomplete` says why the archive of a partition never becomes whole; a log that begins at or
+    past its target by now (`passed`) has nothing left to keep.
+    """
+
+    committed: dict[TopicPartition, PartitionArchive] = field(default_factory=dict)
+    incomplete: dict[TopicPartition, str] = field(default_factory=dict)
+    passed: set[TopicPartition] = field(default_factory=set)
+    held: bool = False
+
+
+class _Held(Exception):
+    """Somebody asked to stop."""
+
+
+@dataclass
+class Keeper:
+    """Keeps the ranges of one run. `open_reader` makes a consumer, one for each that reads at once;
+    `compacted` says of a topic whether the log cleaner works on it. `fresh`: nothing was proved
+    before, so nothing is looked for. `hold` is asked twice a second whether to stop; `told` hears
+    how far it is.
+    """
+
+    place: Place
+    run: RunArchive
+    settings: ArchiveSettings
+    log: Log
+    open_reader: Callable[[], Reader]
+    compacted: Callable[[str], bool]
+    hold: Callable[[], bool] = lambda: False
+    told: Callable[[Progress], None] = lambda _: None
+    sealing: Sealing | None = None
+    fresh: bool = False
+    sleep: Callable[[float], None] = time.sleep
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _proving: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_AT_ONCE))
+    _idle: list[Reader] = field(default_factory=list)
+    _progress: Progress = field(default_factory=Progress)
+    _pace: _Pace = field(default_factory=lambda: _Pace(None))
+
+    def keep(self, ranges: Sequence[Range]) -> Kept:
+        """Read, write and prove them. Raises ArchiveError where the store fails, ClusterError where
+        Kafka cannot be asked: all that was proved until then stays.
+        """
+        self._pace = _Pace(self.settings.bytes_per_second)
+        self._progress = Progress(len(ranges), 0, sum(r.target - r.start for r in ranges))
+        found = Kept()
+        with ThreadPoolExecutor(self.settings.readers, thread_name_prefix="archive") as pool:
+            futures = [pool.submit(self._kept, found, each) for each in ranges]
+            try:
+                self._watch(futures)
+            finally:
+                self._stop.set()
+                for reader in self._idle:
+                    reader.close()
+        held = False
+        for future in futures:
+            if isinstance(error := future.exception(), _Held):
+                held = True
+            elif error is not None:
+                raise error
+        self.told(self._progress)
+        return Kept(found.committed, found.incomplete, found.passed, held)
+
+    def _watch(self, futures: Sequence[Future[None]]) -> None:
+        left = set(futures)
+        while left:
+            done, left = wait(left, _TICK_SECONDS, FIRST_EXCEPTION)
+            if any(future.exception() for future in done) or self.hold():
+                self._stop.set()
+            self.told(self._progress)
+
+    def _kept(self, found: Kept, wanted: Range) -> None:
+        key = wanted.key
+        try:
+            self._go_on()
+            archive = committed(self.place, self.run, key) if not self.fresh else None
+            if archive is None or not archive.covers(
+                self._topic_id(key), wanted.start, wanted.target
+            ):
+                archive = self._partition(wanted)
+            else:
+                self._add(archive.parts, anew=False)
+            with self._lock:
+                found.committed[key] = archive
+                self._count(committed=1)
+        except _Passed:
+            found.passed.add(key)
+        except (RangeError, Missing) as error:
+            found.incomplete[key] = _in_words(error)
+
+    def _partition(self, wanted: Range) -> PartitionArchive:
+        parts = [] if self.fresh else self._chain(wanted)
+        self._add(parts, anew=False)
+        at = parts[-1].next if parts else wanted.start
+        if at < wanted.target:
+            reader = self._reader()
+            try:
+                parts += self._read(reader, wanted, at)
+            except BaseException:
+                reader.close()  # what it has fetched belongs to no other range
+                raise
+            with self._lock:
+                self._idle.append(reader)
+        archive = PartitionArchive(
+            wanted.topic, self._topic_id(wanted.key), wanted.partition, wanted.start, wanted.target,
+            tuple(parts), last_is(tuple(parts)),
+        )  # fmt: skip
+        name = partition_name(self.run.cluster_id, self.run.run_id, wanted.key)
+        self._put(name, sealed(PARTITION, archive))
+        return archive
+
+    def _chain(self, wanted: Range) -> list[Part]:
+        """What was proved before, as far as each part goes on where the last one ended."""
+        parts: list[Part] = []
+        at = wanted.start
+        while at < wanted.target:
+            name = proof_name(self.run.cluster_id, self.run.run_id, wanted.key, at)
+            body = self.place.get(name)
+            if body is None:
+                break
+            part = PART.parse(body.decode(errors="replace"), self.place.url_of(name))
+            if part.first != at or part.next > wanted.target:
+                break
+            parts.append(part)
+            at = part.next
+        return parts
+
+    def _read(self, reader: Reader, wanted: Range, start: int) -> list[Part]:
+        explainer = Explainer(
+            lambda at: self.log.batch_spans(wanted.key, at, _HEADERS_BYTES),
+            self.compacted(wanted.topic),
+        )
+        parts: list[Part] = []
+        part = GrowingPart(start, self.settings.zstd_level)
+        try:
+            for records in reader.read(wanted.key, start, wanted.target):
+                self._go_on()
+                self._pace.took(part.add(records), self._stop.wait)
+                if part.size_bytes >= self.settings.part_bytes or records.next >= wanted.target:
+                    parts.append(self._proved(wanted.key, part, explainer))
+                    part = GrowingPart(part.next, self.settings.zstd_level)
+        except (RangeError, Missing) as error:
+            raise self._overtaken(wanted, part.next, error) from error
+        return parts
+
+    def _overtaken(self, wanted: Range, at: int, error: Exception) -> Exception:
+        """Why the reading ends: where the log begins by now decides."""
+        seen = self.log.offsets([wanted.key]).get(wanted.key)
+        start = seen.log_start_offset if seen is not None else None
+        if start is not None and start >= wanted.target:
+            return _Passed()
+        if start is not None and start > at:
+            return Missing(f"the log starts at {start} by now, and offset {at} was next to be read")
+        return error
+
+    def _proved(self, key: TopicPartition, part: GrowingPart, explainer: Explainer) -> Part:
+        """The part once it lies in the place and was read back. Raises Missing, ArchiveError."""
+        gaps = explainer.explain(part.gaps())
+        newest = max(
+            (e for e in (part.evidence, explainer.evidence) if e is not None),
+            key=lambda e: e.epoch_to,
+            default=None,
+        )
+        if newest is None:
+            raise Missing(f"no batch tells the leader epoch of offsets {part.first} to {part.next}")
+        name = part_name(self.run.cluster_id, self.run.run_id, key, part.first)
+        with self._proving:
+            made, body = part.finish()
+            if self.sealing is not None:
+                body = self.sealing.seal(body, name)
+            sha256, size = stored_sha256(body), len(body)
+            self.place.put(name, body)
+            del body
+            self._read_back(name, sha256, made)
+        proof = Part(
+            part.first, part.next, made.records, size, made.raw_bytes, sha256,
+            newest.leader_epoch, newest.epoch_to, gaps,
+        )  # fmt: skip
+        self._put(
+            proof_name(self.run.cluster_id, self.run.run_id, key, part.first), sealed(PART, proof)
+        )
+        self._add([proof], anew=True)
+        return proof
+
+    def _read_back(self, name: str, sha256: str, made: Contents) -> None:
+        found = self._settled(name, lambda body: stored_sha256(body) == sha256)
+        body = self.sealing.unseal(found, name) if self.sealing is not None else found
+        if contents(body) != made:
+            raise self._not_as_written(name)
+
+    def _put(self, name: str, body: bytes) -> None:
+        self.place.put(name, body)
+        self._settled(name, lambda found: found == body)
+
+    def _settled(self, name: str, is_it: Callable[[bytes], bool]) -> bytes:
+        """The file as it lies there, once it is what was put."""
+        for pause in (*_LATE_PAUSES_SECONDS, None):
+            found = self.place.get(name)
+            if found is not None and is_it(found):
+                return found
+            if pause is not None:
+                self.sleep(pause)
+        raise self._not_as_written(name)
+
+    def _not_as_written(self, name: str) -> ArchiveError:
+        return ArchiveError(
+            f"{self.place.url_of(name)} is not what was written when it is read back",
+            "Check the store, its proxies and this machine's memory; nothing is deleted without a "
+            "proof.",
+            code="ARCHIVE_NOT_AS_WRITTEN",
+        )
+
+    def _reader(self) -> Reader:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self.open_reader()
+
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise _Held
+
+    def _topic_id(self, key: TopicPartition) -> str:
+        return next(t.topic_id for t in self.run.topics if t.topic == key.topic)
+
+    def _add(self, parts: Sequence[Part], *, anew: bool) -> None:
+        with self._lock:
+            offsets = sum(p.next - p.first for p in parts)
+            self._count(
+                offsets_done=offsets,
+                offsets_before=0 if anew else offsets,
+                records=sum(p.records for p in parts),
+                raw_bytes=sum(p.raw_bytes for p in parts),
+                size_bytes=sum(p.size_bytes for p in parts),
+            )
+
+    def _count(self, **more: int) -> None:
+        """Inside the lock."""
+        sums = {name: getattr(self._progress, name) + count for name, count in more.items()}
+        self._progress = replace(self._progress, **sums)
+
+
+class _Passed(Exception):
+    """The log begins at or past the target by now."""
+
+
+class _Pace:
+    """Bytes a second of all readers together; None: no limit."""
+
+    def __init__(self, bytes_per_second: int | None) -> None:
+        self._rate = bytes_per_second
+        self._lock = threading.Lock()
+        self._free_at = 0.0
+
+    def took(self, size_bytes: int, wait: Callable[[float], object]) -> None:
+        """Wait until so many bytes more are within the rate."""
+        if self._rate is None:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._free_at = max(now, self._free_at) + size_bytes / self._rate
+            until = self._free_at - now
+        wait(until)
+
+
+def _in_words(error: RangeError | Missing) -> str:
+    if isinstance(error, Missing):
+        return str(error)
+    if error.name == TIMED_OUT:
+        return f"Kafka gave no record for {PATIENCE_SECONDS:.0f} s"
+    if error.name == "TOPIC_AUTHORIZATION_FAILED":
+        return f"Kafka does not let it be read ({error.name}): give READ on the topic"
+    return f"it cannot be read: {error.name}"

@@ -1,0 +1,192 @@
+"""Every record of a range of a partition, in order, by confluent-kafka.
+
+Assigned by hand, from the leader, with Kafka's checksums checked; no group is joined and nothing
+committed. What a transaction aborted comes too. Offsets that no record has are told by what is not
+there: who reads compares the offsets, and asks the log (`batch_spans`) what lies between.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cluster.connection.security import librdkafka_properties
+from dashboard.cluster.protocol.messages import error_name
+from dashboard.cluster.records import GROUP, refuse_others
+from dashboard.domain.model import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
+TIMED_OUT = "TIMED_OUT"
+# Kafka's leader is asked without progress for so long: an election, or a broker's restart, passes.
+PATIENCE_SECONDS = 120.0
+_REACH_SECONDS = 30.0
+_TICK_SECONDS = 0.02  # also bounds what one call takes out of a queue that is filled meanwhile
+_MOST_AT_ONCE = 1000
+_SILENT_SECONDS = 0.5  # an answer without records, so that who reads hears pause and cancel
+_TIME_TYPES = {1: "create", 2: "append"}
+_PROPERTIES = {
+    "group.id": GROUP,
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "allow.auto.create.topics": "false",
+    "isolation.level": "read_uncommitted",
+    "auto.offset.reset": "error",  # an offset that is gone must be told, never stepped over
+    "check.crcs": "true",
+    "enable.partition.eof": "true",
+    "client.rack": "",  # the leader's log is what the purge is of, not a follower's nearby
+    # A fetch is decompressed as a whole: of what shrinks to a hundredth 2 MiB are enough.
+    "fetch.message.max.bytes": str(2 << 20),
+    "fetch.max.bytes": str(2 << 20),
+    "fetch.wait.max.ms": "100",
+    "fetch.queue.backoff.ms": "2",
+    "queued.max.messages.kbytes": str(16 << 10),
+    "queued.min.messages": "100000",
+}
+
+
+class RangeError(Exception):
+    """The range cannot be read further; `name` is Kafka's error, TIMED_OUT, or ours in words."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The next records of a range, a list for each column of `archive.format.SCHEMA`.
+
+    Whatever lies below `next` and is not there has no record, as the consumer tells.
+    `leader_epoch`: of the batch with the last record, None where there is none or none is told.
+    """
+
+    columns: dict[str, list[Any]]
+    next: int
+    leader_epoch: int | None
+
+    @property
+    def offsets(self) -> list[int]:
+        return self.columns["offset"]
+
+
+class RangeReader:
+    """A consumer that reads one range after another: for one thread; close it."""
+
+    def __init__(self, client: Mapping[str, str], cluster_id: str, topic: str) -> None:
+        """Raises SettingsError, ClusterError where no broker answers, OtherClusterError."""
+        self._properties = {**librdkafka_properties(client), **_PROPERTIES}
+        self._consumer = self._made()
+        try:
+            deadline = time.monotonic() + _REACH_SECONDS
+            refuse_others(self._consumer, topic, cluster_id, deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Leave the cluster; twice is once."""
+        self._consumer.close()
+
+    def read(
+        self,
+        key: TopicPartition,
+        start: int,
+        target: int,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> Iterator[Records]:
+        """Records from `start` up to but not `target`; the last ones have `target` as `next`.
+
+        Ones without records come, too, about twice a second while Kafka gives none. Raises
+        RangeError: OFFSET_OUT_OF_RANGE where the log begins above what comes next by now.
+        """
+        self._assign(key, start)
+        at, moved = start, time.monotonic()
+        told = moved
+        try:
+            while at < target:
+                found = self._next(key, at, target)
+                now = time.monotonic()
+                if found.next > at:
+                    at, moved = found.next, now
+                elif now - moved > patience_seconds:
+                    raise RangeError(TIMED_OUT)
+                elif now - told < _SILENT_SECONDS:
+                    continue
+                told = now
+                yield found
+        finally:
+            self._consumer.unassign()
+
+    def _made(self) -> Consumer:
+        from confluent_kafka import Consumer  # 40 ms, and only who reads records needs it
+
+        return Consumer(self._properties)
+
+    def _assign(self, key: TopicPartition, offset: int) -> None:
+        from confluent_kafka import TopicPartition as Position
+
+        self._consumer.assign([Position(*key, offset)])
+
+    def _next(self, key: TopicPartition, at: int, target: int) -> Records:
+        messages = self._consumer.consume(_MOST_AT_ONCE, _TICK_SECONDS)
+        records = [m for m in messages if m.error() is None]
+        end = at
+        if len(records) < len(messages):
+            end = self._end_told([m for m in messages if m.error() is not None], key, at)
+        offsets = [int(m.offset() or 0) for m in records]
+        if offsets and (offsets[0] < at or any(_place(m) != key for m in records)):
+            raise RangeError(f"offset {offsets[0]} came where {at} was next")
+        below = bisect_left(offsets, target)
+        if below < len(offsets):  # a record beyond: all below has come
+            end = target
+        elif offsets:
+            end = max(end, offsets[-1] + 1)
+        columns = _columns(records[:below], offsets[:below])
+        epoch = records[below - 1].leader_epoch() if below else None
+        return Records(columns, min(end, target), epoch)
+
+    def _end_told(self, events: Sequence[Message], key: TopicPartition, at: int) -> int:
+        """Up to where the log was read to its end; `at` where nobody said. Raises RangeError."""
+        from confluent_kafka import KafkaError
+
+        end = at
+        for event in events:
+            error = event.error()
+            if error is None or _place(event) not in (key, (key.topic, -1)):
+                continue  # of a broker, which is tried again, or of a group that we are not in
+            code = error.code()
+            if code == KafkaError._PARTITION_EOF:
+                end = max(end, int(event.offset() or 0))
+            elif code == KafkaError.MSG_SIZE_TOO_LARGE:
+                # librdkafka asks for twice as much after each answer without a record, as where
+                # the log cleaner took all of them, and at 1 GiB gives up.
+                self.close()
+                self._consumer = self._made()
+                self._assign(key, at)
+            elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                raise RangeError(OUT_OF_RANGE)
+            else:
+                raise RangeError((error_name(code) if code > 0 else error.name()) or str(code))
+        return end
+
+
+def _place(message: Message) -> tuple[str | None, int | None]:
+    return message.topic(), message.partition()
+
+
+def _columns(records: Sequence[Message], offsets: list[int]) -> dict[str, list[Any]]:
+    stamps = [m.timestamp() for m in records]
+    return {
+        "offset": offsets,
+        "timestamp": [at if kind in _TIME_TYPES and at >= 0 else None for kind, at in stamps],
+        "timestamp_type": [_TIME_TYPES.get(kind) for kind, _ in stamps],
+        "key": [m.key() for m in records],
+        "value": [m.value() for m in records],
+        "headers": [m.headers() or [] for m in records],
+    }

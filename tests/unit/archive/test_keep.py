@@ -1,0 +1,314 @@
+"""A partition is kept only if each offset below its target was read, written and proved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.archive.format import SCHEMA, read_batches
+from dashboard.archive.keep import Keeper, Kept, Progress
+from dashboard.archive.manifest import (
+    PARTITION,
+    RUN,
+    Gap,
+    Range,
+    RunArchive,
+    part_name,
+    partition_name,
+    run_name,
+)
+from dashboard.archive.place import Place, begin, committed, end
+from dashboard.core.errors import ArchiveError, RefusedError
+from dashboard.domain.model import TopicPartition
+from dashboard.settings.archive import ArchiveSettings
+from tests.support.kept_log import (
+    KEY,
+    TOPIC,
+    TOPIC_ID,
+    Batch,
+    KeptLog,
+    columns,
+    data,
+    marker,
+    run_of,
+)
+
+SMALL = ArchiveSettings(part_bytes=100, readers=2)
+
+
+def keeper(place: Place, log: KeptLog, **changed: Any) -> Keeper:
+    given: dict[str, Any] = {
+        "place": place, "run": run_of(), "settings": SMALL, "log": log, "open_reader": log.reader,
+        "compacted": lambda _: False, "sleep": lambda _: None, **changed,
+    }  # fmt: skip
+    return Keeper(**given)
+
+
+def kept(place: Place, log: KeptLog, **changed: Any) -> Kept:
+    made = keeper(place, log, **changed)
+    found = made.keep(made.run.partitions)
+    assert log.open_readers == 0
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(str(tmp_path / "kept"), lambda _: None)
+
+
+def records_in(place: Place, run: RunArchive, key: TopicPartition = KEY) -> list[dict[str, Any]]:
+    found = committed(place, run, key)
+    assert found is not None
+    rows = []
+    for part in found.parts:
+        body = place.get(part_name(run.cluster_id, run.run_id, key, part.first))
+        assert body is not None
+        for batch in read_batches(body):
+            rows += batch.to_pylist()
+    return rows
+
+
+def test_all_below_the_target_is_kept_as_it_was(place: Place) -> None:
+    log = KeptLog([data(0, 9), data(10, 40, epoch=2)])
+    told: list[Progress] = []
+    found = kept(place, log, told=told.append)
+    (archive,) = found.committed.values()
+    assert (archive.records, archive.skipped, found.incomplete, found.held) == (20, None, {}, False)
+    assert len(archive.parts) > 2
+    assert archive.covers(TOPIC_ID, 0, 20)
+    assert archive.epochs == {1: 9, 2: 20} or archive.epochs[2] == 20
+    rows = records_in(place, run_of())
+    expected = columns(range(20))
+    assert [row["offset"] for row in rows] == expected["offset"]
+    assert [row["value"] for row in rows] == expected["value"]
+    assert [row["key"] for row in rows] == expected["key"]
+    assert [[tuple(h.values()) for h in row["headers"]] for row in rows] == expected["headers"]
+    last = told[-1]
+    assert (last.committed, last.offsets_done, last.offsets, last.records) == (1, 20, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("batches", "compacted", "gaps", "skipped"),
+    [
+        ([data(0, 4), marker(5), data(6, 18), marker(19), data(20, 22)], False,
+         [Gap(5, 6, "control"), Gap(19, 20, "control")], "control"),
+        ([data(0, 4), marker(5), data(6, 18), marker(19)], False,
+         [Gap(5, 6, "control"), Gap(19, 20, "control")], "control"),
+        ([data(0, 9, without=(0, 3, 4)), data(15, 30, without=(19,))], True,
+         [Gap(0, 1, "compacted"), Gap(3, 5, "compacted"), Gap(10, 15, "compacted"),
+          Gap(19, 20, "compacted")], "compacted"),
+        ([marker(3), data(5, 5), marker(17), data(22, 30)], True,
+         [Gap(0, 3, "compacted"), Gap(3, 4, "control"), Gap(4, 5, "compacted"),
+          Gap(6, 17, "compacted"), Gap(17, 18, "control"), Gap(18, 20, "compacted")], "compacted"),
+        ([data(0, 30)], False, [], None),
+    ],
+    ids=["markers", "marker-at-the-end", "compacted", "both", "target-in-a-batch"],
+)  # fmt: skip
+def test_offsets_that_do_not_exist_are_told_apart(
+    place: Place, batches: list[Batch], compacted: bool, gaps: list[Gap], skipped: str | None
+) -> None:
+    (archive,) = kept(place, KeptLog(batches), compacted=lambda _: compacted).committed.values()
+    merged: list[Gap] = []
+    for gap in (g for part in archive.parts for g in part.gaps):
+        if merged and (merged[-1].next, merged[-1].why) == (gap.first, gap.why):
+            merged[-1] = Gap(merged[-1].first, gap.next, gap.why)
+        else:
+            merged.append(gap)
+    assert merged == gaps
+    assert archive.skipped == skipped
+
+
+@pytest.mark.parametrize(
+    ("log", "compacted", "why"),
+    [
+        (KeptLog([data(0, 30)], lost=(7,)), False, "offsets 7 to 7 have no record"),
+        (KeptLog([data(0, 30, without=(5,))], lost=(7,)), True, "offsets 7 to 7 have no record"),
+        (KeptLog([data(0, 9), data(12, 30)]), False, "10 to 11 are not in the log, and no log"),
+        (KeptLog([data(0, 9, without=(5,)), data(10, 30)]), False, "no log cleaner"),
+        (KeptLog([data(0, 9)]), False, "offsets 10 to 19 are not in the log, and nothing"),
+    ],
+    ids=["stepped-over", "beside-the-cleaner", "between", "within", "cut"],
+)
+def test_what_is_merely_not_there_ends_the_partition(
+    place: Place, log: KeptLog, compacted: bool, why: str
+) -> None:
+    found = kept(place, log, compacted=lambda _: compacted)
+    assert why in found.incomplete[KEY]
+    assert (found.committed, committed(place, run_of(), KEY)) == ({}, None)
+
+
+def test_retention_that_overtakes_the_reader_ends_the_partition(place: Place) -> None:
+    log = KeptLog([data(0, 9), data(10, 40)])
+
+    def deletes(at: int) -> None:
+        log.log_start = 10 if at == 6 else log.log_start
+
+    log.on_read = deletes
+    found = kept(place, log)
+    assert found.incomplete == {
+        KEY: "the log starts at 10 by now, and offset 6 was next to be read"
+    }
+
+
+def test_retention_that_passes_the_target_leaves_nothing_to_keep(place: Place) -> None:
+    log = KeptLog([data(0, 9), data(10, 40)])
+
+    def deletes(at: int) -> None:
+        log.log_start = 25 if at == 6 else log.log_start
+
+    log.on_read = deletes
+    found = kept(place, log)
+    assert (found.passed, found.incomplete, found.committed) == ({KEY}, {}, {})
+    ended = end(place, run_of(), found.committed, found.passed)
+    assert (ended.state, ended.partitions) == ("whole", ())
+
+
+class Died(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("at_put", range(1, 10))
+def test_who_goes_on_after_a_death_reads_nothing_twice_that_was_proved(
+    tmp_path: Path, at_put: int
+) -> None:
+    class Dying(Place):
+        puts = 0
+
+        def put(self, name: str, body: bytes) -> None:
+            Dying.puts += 1
+            if Dying.puts == at_put:
+                raise Died
+            super().put(name, body)
+
+    log, url = KeptLog([data(0, 40)]), str(tmp_path / "kept")
+    try:
+        kept(Dying(url, lambda _: None), log)
+    except Died:
+        pass
+    else:
+        pytest.fail("it ended before")
+    proved = sorted(p.name for p in (tmp_path / "kept").rglob("part-*.json"))
+    log.reads.clear()
+    (archive,) = kept(Place(url, lambda _: None), log).committed.values()
+    next_ones = [p.next for p in archive.parts if f"part-{p.first:020}.json" in proved]
+    assert log.reads == (
+        [(max(next_ones, default=0), 20)] if max(next_ones, default=0) < 20 else []
+    )
+    assert [row["offset"] for row in records_in(Place(url), run_of())] == list(range(20))
+
+
+def test_what_is_committed_is_not_read_again(place: Place) -> None:
+    log = KeptLog([data(0, 40)])
+    kept(place, log)
+    log.reads.clear()
+    assert kept(place, log).committed
+    assert log.reads == []
+
+
+def test_a_part_that_is_not_what_was_written_is_no_proof(tmp_path: Path) -> None:
+    class Flipping(Place):
+        def put(self, name: str, body: bytes) -> None:
+            super().put(name, body[:-1] + bytes([body[-1] ^ 1]) if ".parquet" in name else body)
+
+    place = Flipping(str(tmp_path), lambda _: None)
+    with pytest.raises(ArchiveError, match="is not what was written") as found:
+        kept(place, KeptLog([data(0, 40)]))
+    assert found.value.code == "ARCHIVE_NOT_AS_WRITTEN"
+    assert [*tmp_path.rglob("*.json")] == []
+
+
+def test_a_store_that_shows_things_late_is_waited_for(tmp_path: Path) -> None:
+    class Late(Place):
+        hidden: dict[str, int] = {}  # noqa: RUF012  # one store for all of a test
+
+        def get(self, name: str) -> bytes | None:
+            found = super().get(name)
+            left = self.hidden.setdefault(name, 2)
+            if found is not None and left:
+                self.hidden[name] = left - 1
+                return None if left == 2 else b"old"
+            return found
+
+    pauses: list[float] = []
+    place = Late(str(tmp_path), lambda _: None)
+    assert kept(place, KeptLog([data(0, 40)]), sleep=pauses.append, fresh=True).committed
+    assert pauses[:2] == [0.2, 1.0]
+
+
+def test_a_store_that_fails_stops_all(tmp_path: Path) -> None:
+    class Full(Place):
+        left = 3
+
+        def put(self, name: str, body: bytes) -> None:
+            Full.left -= 1
+            if Full.left < 0:
+                raise ArchiveError("full", "free space", code="ARCHIVE_UNWRITABLE")
+            super().put(name, body)
+
+    run = run_of(*(Range(TOPIC, n, 0, 20) for n in range(20)))
+    log = KeptLog([data(0, 40)])
+    with pytest.raises(ArchiveError, match="full"):
+        kept(Full(str(tmp_path)), log, run=run)
+    assert len(log.reads) < 20
+
+
+def test_who_asks_to_stop_is_heard_while_it_reads(place: Place) -> None:
+    log = KeptLog([data(0, 40)])
+    run = run_of(*(Range(TOPIC, n, 0, 20) for n in range(50)))
+    waits = keeper(place, log, run=run, hold=lambda: True)
+
+    def slow(_: int) -> None:
+        waits._stop.wait(5)
+
+    log.on_read = slow
+    found = waits.keep(run.partitions)
+    assert found.held
+    assert len(log.reads) <= SMALL.readers
+    assert kept(place, KeptLog([data(0, 40)]), run=run).held is False
+
+
+def test_a_run_is_begun_once_and_ends_by_what_became_of_it(place: Place) -> None:
+    run = run_of(Range(TOPIC, 0, 0, 20), Range(TOPIC, 1, 5, 20))
+    assert begin(place, "c1", "r1", lambda: run) == (run, True)
+    assert begin(place, "c1", "r1", lambda: pytest.fail("made twice")) == (run, False)
+    log = KeptLog([data(0, 40)])
+    found = kept(place, log, run=run, fresh=True)
+    assert end(place, run, found.committed, ()).state == "whole"
+    assert end(place, run, (), ()).state == "incomplete"
+    body = place.get(run_name("c1", "r1"))
+    assert body is not None
+    assert RUN.parse(body.decode(), "x").state == "incomplete"
+
+
+def test_a_commit_that_was_changed_or_is_anothers_counts_for_nothing(place: Place) -> None:
+    run = run_of(Range(TOPIC, 0, 0, 20))
+    kept(place, KeptLog([data(0, 40)]), run=run)
+    name = partition_name("c1", "r1", KEY)
+    body = place.get(name)
+    assert body is not None
+    place.put(partition_name("c1", "r1", TopicPartition(TOPIC, 1)), body)
+    with pytest.raises(ArchiveError, match="is of orders-0"):
+        committed(place, run, TopicPartition(TOPIC, 1))
+    place.put(name, body.replace(b'"target":20', b'"target":21'))
+    with pytest.raises(RefusedError) as changed:
+        committed(place, run, KEY)
+    assert changed.value.code == "ARCHIVE_CHANGED"
+    assert PARTITION.parse(body.decode(), "x").target == 20
+
+
+def test_a_rate_holds_for_all_readers_together() -> None:
+    from dashboard.archive.keep import _Pace
+
+    waits: list[float] = []
+    pace = _Pace(1000)
+    pace.took(500, waits.append)
+    pace.took(500, waits.append)
+    assert 0.4 < waits[0] <= 0.5
+    assert 0.9 < waits[1] <= 1.0
+    _Pace(None).took(10**9, lambda _: pytest.fail("no limit"))
+
+
+def test_columns_are_those_of_the_schema() -> None:
+    assert list(columns([1])) == SCHEMA.names

@@ -1,0 +1,401 @@
+"""A run with an archive sends nothing that is not proved to be kept, whatever fails or ends."""
+
+# ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.archive import keep
+from dashboard.archive.format import read_batches
+from dashboard.archive.manifest import RunArchive, part_name, partition_name
+from dashboard.archive.place import Place, begin, committed
+from dashboard.cluster.ranges import OUT_OF_RANGE, RangeError, Records
+from dashboard.core.clock import Stopwatch
+from dashboard.core.errors import ArchiveError, ClusterError, JournalError, RefusedError
+from dashboard.domain.model import BatchSpan, TopicPartition, TopicState
+from dashboard.purge.execute.archiving import INCOMPLETE, Archiving, Reading
+from dashboard.purge.execute.carrying import carry_out
+from dashboard.purge.execute.execute import Execution
+from dashboard.purge.execute.send import Sender
+from dashboard.purge.journal.journal_rows import Options, RunView
+from dashboard.purge.plan.facts import partition_facts
+from dashboard.purge.plan.plan import Plan
+from dashboard.settings.archive import ArchiveSettings
+from tests.support.kept_log import columns
+from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.fake_cluster import FakeCluster
+from tests.unit.purge.room import Room
+
+SETTINGS = ArchiveSettings(part_bytes=400, readers=2)
+
+
+class Log(FakeCluster):
+    """The fake cluster with records: each offset has one, but for `holes` that nobody explains."""
+
+    holes: dict[int, int] = {}  # noqa: RUF012  # partition -> offset; replaced, never changed
+    read_epoch = 3
+    reads: int = 0
+    on_read: Callable[[TopicPartition, int], None] = staticmethod(lambda *_: None)
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        wanted = [TOPIC] if names is None else list(names)
+        own = super().topics(names)
+        return {n: own.get(n, TopicState(n, "internal", True, ())) for n in wanted}
+
+    def own_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str | None] | str]:
+        return {name: {"retention.ms": "1000"} for name in topics}
+
+    def batch_spans(
+        self, key: TopicPartition, offset: int, most_bytes: int
+    ) -> tuple[BatchSpan, ...] | str:
+        return (BatchSpan(offset, offset + 9, 10, False, self.read_epoch),)
+
+    def read(self, key: TopicPartition, start: int, target: int) -> Iterator[Records]:
+        at = start
+        while at < target:
+            self.reads += 1
+            self.on_read(key, at)
+            if at < self.parts[key].starts[self.parts[key].leader_id or 1]:
+                raise RangeError(OUT_OF_RANGE)
+            end = min(at + 10, target)
+            found = [o for o in range(at, end) if o != self.holes.get(key.partition)]
+            at = end
+            yield Records(columns(found), at, self.read_epoch)
+
+
+class ArchiveRoom(Room):
+    """The room of a run whose records are kept in a folder first."""
+
+    live: Log
+
+    def __init__(self, folder: Path, partitions: int = 2) -> None:
+        super().__init__(folder, partitions)
+        self.live = Log(partitions)
+        self.url = str(folder / "kept")
+
+    def archived_plan(self) -> Plan:
+        return replace(self.plan(), archive=self.url)
+
+    def archiving(self, run_id: str) -> Archiving:
+        run, plan = self.journal.head(run_id), self.journal.plan(run_id)
+        return Archiving(
+            self.live, self.journal, run, plan, self.reading, self.clock, lambda _: None
+        )
+
+    @property
+    def reading(self) -> Reading:
+        return Reading({}, lambda: SETTINGS, lambda *_: _Reader(self.live))
+
+    def execution(self, run_id: str, **more: Any) -> Execution:
+        return super().execution(run_id, archiving=self.archiving(run_id), **more)
+
+    def go(self, plan: Plan | None = None, **change: Any) -> RunView:
+        return self.carry_out(plan or self.archived_plan(), archive=self.url, **change)
+
+    def rows(self, view: RunView) -> dict[int, tuple[str, str | None]]:
+        return {row.partition: (row.state, row.error) for row in view.partitions}
+
+    def kept(self, run: RunArchive | None, key: TopicPartition, run_id: str) -> set[int]:
+        """The offsets that can be read back from the parts that the commit names."""
+        place = Place(self.url)
+        known = run or begin(place, "cluster-1", run_id, lambda: pytest.fail("none"))[0]
+        found = committed(place, known, key)
+        offsets: set[int] = set()
+        for part in found.parts if found else ():
+            body = place.get(part_name("cluster-1", run_id, key, part.first))
+            assert body is not None
+            for batch in read_batches(body):
+                offsets.update(batch.column("offset").to_pylist())
+        return offsets
+
+
+class _Reader:
+    def __init__(self, live: Log) -> None:
+        self.read = live.read
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> ArchiveRoom:
+    return ArchiveRoom(tmp_path)
+
+
+def test_records_are_kept_and_proved_before_any_request_leaves(room: ArchiveRoom) -> None:
+    found: dict[TopicPartition, set[int]] = {}
+    plan = room.archived_plan()
+    run_id = room.queue(plan, archive=room.url)
+    room.live.on_send.append(
+        lambda: found.update({key: room.kept(None, key, run_id) for key in room.live.parts})
+    )
+    room.execution(run_id).execute()
+    view = room.journal.run(run_id)
+    assert view.run.state == "done"
+    assert found == {key: set(range(60)) for key in room.live.parts}
+    archive = view.run.archive
+    assert archive is not None
+    assert (archive.state, archive.committed, archive.records) == ("proved", 2, 120)
+    kinds = [entry.kind for entry in room.journal.entries()]
+    assert kinds.index("archiving") < kinds.index("kept") < kinds.index("intent")
+    body = view.to_json()["archive"]
+    assert isinstance(body, dict)
+    assert (body["url"], body["folder"]) == (room.url, f"cluster-1/{run_id}")
+    assert room.journal.verify().ok
+
+
+def test_a_partition_that_cannot_be_kept_whole_is_refused_and_the_others_go(
+    room: ArchiveRoom,
+) -> None:
+    room.live.holes = {1: 33}
+    view = room.go()
+    assert room.rows(view) == {0: ("done", None), 1: ("not_done", INCOMPLETE)}
+    assert "33" in str(view.partitions[1].message)
+    assert [targets for _, targets, _ in room.live.sent] == [{TopicPartition(TOPIC, 0): 60}]
+    assert view.run.archive is not None
+    assert view.run.archive.state == "incomplete"
+
+
+def _lost_commit(room: ArchiveRoom, run_id: str) -> None:
+    for n in range(2):
+        Place(room.url).remove(partition_name("cluster-1", run_id, TopicPartition(TOPIC, n)))
+
+
+def _older_start(room: ArchiveRoom, _: str) -> None:
+    for part in room.live.parts.values():
+        part.starts = dict.fromkeys(part.starts, 4)
+
+
+def _election(room: ArchiveRoom, _: str) -> None:
+    for part in room.live.parts.values():
+        part.epoch_ends[2] = 30
+
+
+@pytest.mark.parametrize(
+    ("happens", "start", "epoch"),
+    [(_lost_commit, 0, 3), (_older_start, 7, 3), (_election, 0, 2)],
+    ids=["commit-removed", "older-records-came-back", "read-from-a-log-that-lost"],
+)
+def test_what_the_proof_does_not_cover_at_the_last_look_is_refused(
+    room: ArchiveRoom, happens: Callable[[ArchiveRoom, str], None], start: int, epoch: int
+) -> None:
+    for part in room.live.parts.values():
+        part.starts = dict.fromkeys(part.starts, start)
+    room.live.read_epoch = epoch
+    run_id = room.queue(room.archived_plan(), archive=room.url)
+    execution = room.execution(run_id)
+    standards = execution.standards
+
+    def at_the_recheck() -> Any:
+        happens(room, run_id)
+        return standards()
+
+    execution.standards = at_the_recheck
+    execution.execute()
+    view = room.journal.run(run_id)
+    assert room.rows(view) == {0: ("not_done", INCOMPLETE), 1: ("not_done", INCOMPLETE)}
+    assert room.live.sent == []
+
+
+def test_an_older_epoch_that_the_leader_still_has_in_full_is_no_doubt(room: ArchiveRoom) -> None:
+    room.live.read_epoch = 2
+    for part in room.live.parts.values():
+        part.epoch_ends[2] = 60
+    assert room.go().run.state == "done"
+
+
+def test_retention_that_goes_on_behind_the_reading_changes_nothing(room: ArchiveRoom) -> None:
+    def retention(key: TopicPartition, at: int) -> None:
+        if at == 50:
+            room.live.parts[key].starts = dict.fromkeys((1, 2, 3), 20)
+
+    room.live.on_read = retention
+    assert room.go().run.state == "done"
+
+
+@pytest.mark.parametrize("code", ["ARCHIVE_UNWRITABLE", "ARCHIVE_UNREACHABLE"])
+def test_a_place_that_fails_stops_all_before_anything_is_deleted(
+    room: ArchiveRoom, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    def full(self: Place, name: str, body: bytes) -> None:
+        if "part-" in name:
+            raise ArchiveError(f"the archive {self.url} is full", "Free space.", code=code)
+        put(self, name, body)
+
+    put = Place.put
+    monkeypatch.setattr(Place, "put", full)
+    view = room.go()
+    assert (view.run.state, room.live.sent) == ("refused", [])
+    assert view.run.error == {
+        "code": code, "message": f"the archive {room.url} is full", "next": "Free space.",
+    }  # fmt: skip
+    assert view.run.archive is not None
+    assert view.run.archive.state == "failed"
+
+
+@pytest.mark.parametrize("wish", ["pause", "cancel", "read-only"])
+def test_who_stops_the_run_is_heard_while_it_reads(
+    room: ArchiveRoom, monkeypatch: pytest.MonkeyPatch, wish: str
+) -> None:
+    monkeypatch.setattr(keep, "_TICK_SECONDS", 0.01)
+    run_id = room.queue(room.archived_plan(), archive=room.url)
+    execution = room.execution(run_id)
+
+    def asks(_: TopicPartition, at: int) -> None:
+        if at != 10 or room.live.reads > 4:
+            return
+        if wish == "read-only":
+            room.read_only = True
+        else:
+            room.journal.set_wish(run_id, wish, "ann", NOW)
+        time.sleep(0.3)
+
+    def resumed(_: float) -> None:
+        assert room.live.sent == []
+        if room.journal.wish(run_id) == "pause":
+            read_by_then.append(room.live.reads)
+            room.journal.set_wish(run_id, None, "ann", NOW)
+
+    read_by_then: list[int] = []
+    room.live.on_read = asks
+    execution.sleep = resumed
+    execution.execute()
+    view = room.journal.run(run_id)
+    if wish == "pause":
+        assert view.run.state == "done"
+    else:
+        assert (view.run.state, room.live.sent) == ("cancelled", [])
+    assert all(reads <= 4 for reads in read_by_then or [room.live.reads])
+
+
+def test_kafka_that_cannot_be_asked_is_waited_for_and_then_given_up(room: ArchiveRoom) -> None:
+    room.live.own_configs = lambda _: (_ for _ in ()).throw(  # type: ignore[method-assign]
+        ClusterError("away", "wait")
+    )
+    view = room.go()
+    assert (view.run.state, room.live.sent) == ("refused", [])
+    assert {row.error for row in view.partitions} == {"LEADER_NOT_AVAILABLE"}
+
+
+def test_the_sender_itself_lets_nothing_leave_without_a_proof(room: ArchiveRoom) -> None:
+    """Whoever forgets the gate, or hands the wrong proofs over, meets it here."""
+    run_id = room.queue(room.archived_plan(), archive=room.url)
+    run, rows = room.journal.head(run_id), room.journal.partitions(run_id)
+    facts = partition_facts(
+        room.live.topics([TOPIC]), room.live.offsets(room.live.parts), (),
+        room.live.log_dirs(),
+    )  # fmt: skip
+    watch = Stopwatch(room.clock, room.clock.steady)
+    sender = Sender(room.live, room.journal, run, watch, lambda: True, lambda _: None)
+    with pytest.raises(RefusedError) as refused:
+        sender.send({row.key: row for row in rows}, facts, watch.mark())
+    assert (refused.value.code, room.live.sent) == ("ARCHIVE_INCOMPLETE", [])
+
+
+def test_a_worker_that_keeps_nothing_refuses_a_run_that_asks_for_it(room: ArchiveRoom) -> None:
+    run_id = room.queue(room.archived_plan(), archive=room.url)
+    run = carry_out(
+        room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
+        read_only=lambda: None, standards=lambda _: room.standards, steady=room.clock.steady,
+    )  # fmt: skip
+    assert (run.state, run.error and run.error["code"]) == ("refused", "ARCHIVE_INCOMPLETE")
+    assert room.live.sent == []
+
+
+def test_what_began_in_time_may_take_longer_than_its_plan_stands(tmp_path: Path) -> None:
+    room = ArchiveRoom(tmp_path, partitions=3)
+    run_id = room.queue(room.archived_plan(), archive=room.url, unsent_for_ms=25 * 3_600_000)
+
+    def slow(_: TopicPartition, at: int) -> None:
+        room.clock.sleep(250)
+        room.journal.beat(run_id, room.clock())
+
+    room.live.on_read = slow
+    run = carry_out(
+        room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
+        read_only=lambda: None, standards=lambda _: room.standards, steady=room.clock.steady,
+        reading=room.reading,
+    )  # fmt: skip
+    assert run.state == "done"
+    assert room.clock() - NOW > timedelta(hours=1)
+
+
+def test_an_older_release_sends_nothing_of_such_a_run() -> None:
+    plain = Options(1, 1, 1, 1)
+    assert "archive" not in plain.to_json()
+    told = {**plain.to_json(), "archive_of_tomorrow": "x"}
+    newer = Options.of(json.dumps(told))
+    with pytest.raises(JournalError, match="archive_of_tomorrow"):
+        newer.all_known("run r1")
+    with_one = replace(plain, archive="s3://b")
+    assert Options.of(json.dumps(with_one.to_json())) == with_one
+
+
+class Died(BaseException):
+    """The worker's process ends here."""
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_fails_or_dies_no_offset_goes_that_cannot_be_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Deaths, full stores, files that vanish, retention and elections at random moments."""
+    chance = random.Random(seed)
+    room = ArchiveRoom(tmp_path, partitions=3)
+    run_id = room.queue(room.archived_plan(), archive=room.url)
+    put = Place.put
+
+    def odd_put(self: Place, name: str, body: bytes) -> None:
+        fate = chance.random()
+        if fate < 0.04:
+            raise Died
+        if fate < 0.045:
+            raise ArchiveError("full", "free", code="ARCHIVE_UNWRITABLE")
+        put(self, name, body)
+        if fate > 0.96:
+            raise Died
+
+    def odd_read(key: TopicPartition, at: int) -> None:
+        fate, part = chance.random(), room.live.parts[key]
+        if fate < 0.02:
+            raise Died
+        if fate < 0.05:
+            part.starts = dict.fromkeys(part.starts, max(*part.starts.values(), at - 15))
+        elif fate < 0.06:
+            room.live.elect(chance.choice([1, 2, 3]))
+        elif fate > 0.98:
+            for file in [*Path(room.url).rglob("partition.json")][:1]:
+                file.unlink(missing_ok=True)
+
+    def no_proof_no_request() -> None:
+        _, targets, _ = room.live.sent[-1]
+        for key, target in targets.items():
+            start = min(room.live.parts[key].starts.values())
+            assert room.kept(None, key, run_id) >= set(range(start, target))
+        room.live.on_send.append(no_proof_no_request)
+
+    monkeypatch.setattr(Place, "put", odd_put)
+    room.live.on_read = odd_read
+    room.live.on_send.append(no_proof_no_request)
+    for _ in range(60):
+        try:
+            room.execution(run_id).execute()
+        except Died:
+            continue
+        break
+    view = room.journal.run(run_id)
+    assert not view.run.open
+    sent = {key for _, targets, _ in room.live.sent for key in targets}
+    for row in view.partitions:
+        assert (row.state in ("done", "leader_done")) <= (
+            row.key in sent or min(room.live.parts[row.key].starts.values()) >= 60
+        )
