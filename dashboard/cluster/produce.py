@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +19,16 @@ import pyarrow.compute as pc
 
 from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.protocol.messages import error_name
-from dashboard.cluster.read_back import Chunk, read_back
+from dashboard.cluster.ranges import RangeError, RangeReader
 from dashboard.cluster.records import refuse_others
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
-from dashboard.domain.records import Row, Span
+from dashboard.domain.records import Row
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message
 
+Chunk = tuple[list[int], list[Row]]  # offsets, and the record at each
 _NO_TIME = -1  # org.apache.kafka.common.record.RecordBatch.NO_TIMESTAMP
 _MOST_BATCH_BYTES = 1_000_000
 _TICK_SECONDS = 0.1  # Ctrl-C is seen between two
@@ -68,11 +69,31 @@ class RecordClient:
         )  # fmt: skip
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
-        """Raises as `read_back` does."""
-        return read_back(
-            self.client, self.cluster_id, TopicPartition(topic, partition), Span(start, end),
-            patience=self.patience_seconds,
-        )  # fmt: skip
+        """The records from `start` up to but not `end`, in order; needs READ on the topic.
+
+        Raises ClusterError RECORDS_UNREAD, OtherClusterError and SettingsError.
+        """
+        key = TopicPartition(topic, partition)
+        with closing(RangeReader(self.client, self.cluster_id, topic)) as reader:
+            try:
+                for found in reader.read(key, start, end, self.patience_seconds):
+                    if found.offsets:
+                        yield found.offsets, _taken(found.columns)
+            except RangeError as error:
+                raise ClusterError(
+                    f"records of {topic}-{partition} could not be read back: {error.name}",
+                    "Look at its leader and at READ on the topic, then give the same command "
+                    "again.",
+                    code="RECORDS_UNREAD",
+                    retriable=True,
+                ) from error
+
+
+def _taken(columns: Mapping[str, list[Any]]) -> list[Row]:
+    """Records as a producer takes them: `rows_of` gives the same of an archive's."""
+    times = [_NO_TIME if at is None else at for at in columns["timestamp"]]
+    headers = [each or None for each in columns["headers"]]
+    return list(zip(columns["key"], columns["value"], times, headers, strict=True))
 
 
 class RecordProducer:
