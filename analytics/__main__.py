@@ -1,20 +1,31 @@
-"""`python -m analytics`: one analysis as a JSON object, or `--serve` for one per line of stdin."""
+"""`python -m analytics`: one analysis as a JSON object, `--serve` for one per line of stdin, or
+`--week` for what a policy would have done, which is asked on stdin.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import pickle
+import secrets
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TextIO
 
+from msgspec import to_builtins
+from py4j.protocol import Py4JError
+from pyarrow import ArrowException
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analytics.job import Analyzed, analyze
+from analytics import kernels, tasks
+from analytics.bucket_view import Place
+from analytics.job import Analyzed, analyze, failed
 from analytics.session.archive import prepare
 from analytics.session.session import (
     executors_watched,
@@ -23,11 +34,14 @@ from analytics.session.session import (
     open_session,
     usable,
 )
+from analytics.week import walked_of, walked_over
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import AnalysisError, LowwaterError, UsageError
+from dashboard.core.errors import AnalysisError, LowwaterError, StoreError, UsageError
+from dashboard.history.week.walk import Asked, Walked
 from dashboard.settings.current import CurrentSettings
 from dashboard.settings.settings import Settings, load
+from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES
 
@@ -60,6 +74,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.serve:
             return _serve(settings, root, arguments.cluster, answers)
         cluster = Store(root).cluster(arguments.cluster)
+        if arguments.week:
+            asked = pickle.loads(sys.stdin.buffer.read())
+            found = _week(open_session(settings), settings, cluster, asked)
+            _print(answers, {"week": None if found is None else to_builtins(found)})
+            return 0
         # Before Java starts: an unknown snapshot is told in a moment.
         snapshot_id = arguments.snapshot or cluster.latest_snapshot()
         cluster.manifest("snapshots", snapshot_id)
@@ -71,6 +90,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     prepare(settings, spark, keep_waiting=False)
     return 0
+
+
+def _week(
+    spark: SparkSession, settings: Settings, cluster: ClusterStore, asked: Asked
+) -> Walked | None:
+    # Rows that hold a bucket's moments, of megabytes each: few of them at once.
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "4")
+    snapshot = cluster.manifest("snapshots", asked.read[-1])
+    try:
+        with executors_watched(spark, settings):
+            return by_tasks(spark, cluster, snapshot, asked)
+    except (StoreError, PySparkException, Py4JError, ArrowException) as error:
+        raise failed(snapshot, error) from error
+
+
+def by_tasks(
+    spark: SparkSession, cluster: ClusterStore, snapshot: Manifest, asked: Asked
+) -> Walked | None:
+    """A policy over kept snapshots, in the buckets of this one: when which group was seen where in
+    all of them, then what each tells, moment by moment.
+    """
+    place = Place.of_snapshot(cluster, snapshot, f"week {secrets.token_hex(8)}")
+    seen = tasks.run(spark, partial(kernels.sighted, asked=asked), place, snapshot).sums
+    kernel = partial(kernels.passed, asked=asked, sights=seen["sights"])
+    found = tasks.run(spark, kernel, place, snapshot, then=partial(walked_over, asked=asked))
+    return walked_of(found.sums)
 
 
 def _serve(settings: Settings, root: str, named: str | None, answers: TextIO) -> int:
@@ -196,6 +241,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--snapshot", help="its id (default: the newest)")
     parser.add_argument("--full", action="store_true", help="fold holds over all snapshots")
     parser.add_argument("--serve", action="store_true", help="read snapshot ids from stdin")
+    parser.add_argument("--week", action="store_true", help="walk a policy, read from stdin")
     parser.add_argument("--settings", help="a settings file other than lowwater.toml")
     return parser
 

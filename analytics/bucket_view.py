@@ -12,7 +12,7 @@ from analytics.earlier import Kept
 from dashboard.store.buckets import LONG, Buckets
 from dashboard.store.snapshot_files import Kind, Manifest, Part
 from dashboard.store.snapshot_writer import Writer
-from dashboard.store.snapshots import Store
+from dashboard.store.snapshots import ClusterStore, Store
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,26 @@ class Place:
 
     @classmethod
     def of(cls, kept: Kept, writer: Writer) -> Place:
-        """The place of an analysis; a local folder by its whole path, as workers have their own."""
-        root = kept.store.root if "://" in kept.store.root else kept.store.path
+        """The place of an analysis."""
         listed = tuple(kept.ids("snapshots"))
         written = Manifest(writer.id, writer.taken_at, {}, 0.0, buckets=writer.buckets)
-        return cls(root, kept.cluster_id, listed, kept.without, written)
+        return cls(_whole(kept.store), kept.cluster_id, listed, kept.without, written)
+
+    @classmethod
+    def of_snapshot(cls, cluster: ClusterStore, snapshot: Manifest, named: str) -> Place:
+        """Where tasks only read, the buckets of this snapshot; `named`: what they hold it under."""
+        listed = tuple(cluster.ids("snapshots"))
+        written = Manifest(named, snapshot.taken_at, {}, 0.0, buckets=snapshot.buckets)
+        return cls(_whole(cluster.store), cluster.cluster_id, listed, frozenset(), written)
 
     def with_made(self, made: Mapping[str, tuple[Part, ...]]) -> Place:
         """The same, where earlier tasks wrote these."""
         return replace(self, made=made)
+
+
+def _whole(store: Store) -> str:
+    """A local folder by its whole path, as workers have their own."""
+    return store.root if "://" in store.root else store.path
 
 
 _MOST_HELD = 128 << 20

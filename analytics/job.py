@@ -133,7 +133,7 @@ def _computed(
                 raise wrong[snapshot.id] from error
             left_out.update(wrong)
             if not wrong:
-                raise _failed(snapshot, error) from error
+                raise failed(snapshot, error) from error
 
 
 def _known_holes(cluster: ClusterStore, snapshot: Manifest, *, full: bool) -> dict[str, str]:
@@ -154,7 +154,8 @@ def _damaged(left_out: Mapping[str, StoreError]) -> dict[str, str]:
     return {n: e.message for n, e in left_out.items() if e.code != "SNAPSHOT_NOT_FOUND"}
 
 
-def _failed(snapshot: Manifest, error: Exception) -> LowwaterError:
+def failed(snapshot: Manifest, error: Exception) -> LowwaterError:
+    """What is told of an error of Spark, of its tasks or of Arrow."""
     if isinstance(error, StoreError):
         return error
     if (found := too_little(error)) is not None:

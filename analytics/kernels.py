@@ -3,7 +3,8 @@
 Three steps, as each needs what all buckets told in the one before: who holds offsets anywhere
 (`remembered`), then everything that hangs on a partition (`told`), and why followers are slow
 (`caused`). Two more where the last day is measured anew: what brokers told in all (`scraped`), and
-what topics' readers are told by (`sampled`). Pure but for what they read of their bucket.
+what topics' readers are told by (`sampled`). Two tell what a policy would have done (`sighted`,
+`passed`). Pure but for what they read of their bucket.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics import week
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
 from analytics.metrics import causes, counters, followers, quality, scrapes, traffic, unseen
@@ -27,6 +29,8 @@ from analytics.replicas import curves, disks, growth, points, trends
 from analytics.replicas.trends import Trends, microseconds
 from dashboard.core.arrow import distinct
 from dashboard.estimate.curve_tables import ReplicaCurves, to_table
+from dashboard.history.week import walk
+from dashboard.history.week.walk import Asked
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import Standing, by_offset
 from dashboard.safety.standing import standing as stand
@@ -115,6 +119,16 @@ def sampled(view: BucketView, ids: Sequence[str], topics: pa.Table, snapshot: Ma
     return Told({}, unseen.rows(view, ids, named["topic"].to_pylist()))
 
 
+def sighted(view: BucketView, asked: Asked) -> Told:
+    """When each group was seen on the topics of a policy."""
+    return Told({}, {"sights": walk.seen(view, asked)})
+
+
+def passed(view: BucketView, asked: Asked, sights: pa.Table) -> Told:
+    """What each moment of a week tells of a policy's partitions; `sights`: those of all buckets."""
+    return Told({}, {"week": week.packed(view, asked, sights)})
+
+
 # How the sums of several buckets become one, by name.
 SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
     "held": met.summed, "telling": distinct, "unread": distinct, "holdings": broker_facts.summed,
@@ -124,7 +138,7 @@ SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
     "growth": growth.summed, "log_dirs": distinct, "units": causes.summed,
     "fetched": traffic.all_fetched, "slow": distinct, "last_writes": last_writes.summed,
     "reader_lags": reader_lags.summed, "wanted": topics.wanted_summed,
-    **unseen.SUMMED,
+    **unseen.SUMMED, **week.SUMMED,
 }  # fmt: skip
 
 

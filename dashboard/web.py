@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from streamlit.starlette import App
 
 from dashboard.ui.session import context
+from dashboard.web_first import FirstNumbers, first_numbers
 from dashboard.web_guard import LOOPBACK_NAMES, OwnPagesOnly
 from dashboard.web_packed import PackedFiles
 
@@ -24,6 +25,7 @@ app = App(
     Path(__file__).parent / "app.py",
     middleware=[
         Middleware(OwnPagesOnly, names=_NAMES, origins=_ORIGINS),
-        Middleware(PackedFiles),
+        Middleware(PackedFiles, streamlit=Path(st.__file__).parent),
+        Middleware(FirstNumbers, numbers=first_numbers),
     ],
 )

@@ -8,19 +8,19 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard.core import demo_faults
-from dashboard.settings.price import Price
+from dashboard.reports import storage
+from dashboard.reports.parts import Figure
+from dashboard.reports.source import open_source
 from dashboard.ui import making_room, overview, tour, treemap
 from dashboard.ui.components import markup, states, style
-from dashboard.ui.components.glossary import term
 from dashboard.ui.components.states import how_do_you_know
 from dashboard.ui.purge import runs
 from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen, facts_of, rows_of
+from dashboard.ui.session.context import Screen, Tables, facts_of, headline_of, rows_of
 from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
-from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
-from dashboard.views.headline import Headline, Kind, headline, next_steps
+from dashboard.views.headline import Headline, Kind, next_steps
 
 # By which guard Reclaimable shows the topics of a step.
 _GUARDS: Mapping[Kind, str] = {
@@ -29,19 +29,22 @@ _GUARDS: Mapping[Kind, str] = {
 
 
 def show() -> None:
-    """Load, then the sentence, a disk that runs full, the disks and topics, the short lists."""
+    """Load, then a disk that runs full, the sentence and the large numbers, the disks and topics,
+    the short lists.
+    """
     if (opened := analyzed(follows=True)) is None:
         return
     screen, findings = opened
     facts = facts_of(screen)
     disk = findings.table("disks")
-    numbers = headline(facts, findings.table("blockers"), disk)
+    numbers = headline_of(screen)
     growth = findings.table("growth")
     rooms = making_room.rooms(disk, growth)
     if rooms and rooms[0].urgent:
         making_room.alarm(rooms)
         making_room.offer(screen, rooms, findings.table("blockers"))
     show_sentence(screen, facts, numbers)
+    st.html(overview.tiles_html(figures_of(screen, findings)))
     if rooms and not rooms[0].urgent:
         making_room.offer(screen, rooms, findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
@@ -64,6 +67,19 @@ def show() -> None:
         tour.offer(room)
 
 
+def figures_of(screen: Screen, findings: Tables) -> tuple[Figure, ...]:
+    """The storage report's large numbers of this analysis: the report's own, so they agree."""
+
+    def made() -> tuple[Figure, ...]:
+        source = open_source(
+            screen.cluster, (), screen.now, screen.settings.every,
+            analysis_id=findings.id, read=findings.table,
+        )  # fmt: skip
+        return storage.figures(source)
+
+    return findings.derived("figures", made)
+
+
 def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
     """The one sentence with the numbers, and the button that acts on it."""
     if numbers.nothing:
@@ -71,7 +87,7 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
         return
     left, right = st.columns([7, 3], vertical_alignment="center")
     with left:
-        st.html(f'<div class="lw lw-sentence">{sentence(numbers, screen.price)}</div>')
+        st.html(f'<div class="lw lw-sentence">{overview.sentence(numbers, screen.price)}</div>')
         if numbers.orphan_bytes:
             routes.link("orphans", f"See the {formats.size(numbers.orphan_bytes)} in orphans")
     with right:
@@ -87,42 +103,6 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
             if numbers.undeclared_topics:
                 count = formats.plural(len(numbers.undeclared_topics), "topic")
                 declare_readers(screen, f"Declare readers for {count}", numbers.undeclared_topics)
-
-
-def sentence(numbers: Headline, price: Price | None = None) -> str:
-    """The headline as HTML; exact bytes on hover. `price` tells what those bytes cost."""
-    if numbers.consumed_bytes is None:
-        return (
-            "How many bytes can be given back is <b>unknown</b>: no replica's size could be read. "
-            f"Every known group has passed {formats.number(numbers.records)} records at most.<br>"
-            "<small>Sizes come from DescribeLogDirs, which needs DESCRIBE on the cluster; some "
-            "managed services refuse it.</small>"
-        )
-    consumed = markup.strong(markup.size(numbers.consumed_bytes), RECLAIMABLE)
-    declared = markup.strong(markup.size(numbers.declared_bytes), RECLAIMABLE)
-    said = (
-        f"{consumed} are consumed by every known group, {declared} of it in topics whose "
-        f"{term('readers are declared', 'declared readers')}."
-    )
-    if numbers.waive_group:
-        more = markup.strong(markup.size(numbers.waive_bytes), HELD)
-        named = f"<b>{markup.text(numbers.waive_group)}</b>"
-        said += f" {more} more would leave at once if {named} were {term('waived', 'waiver')}."
-    if numbers.orphan_bytes:
-        said += f" {markup.strong(markup.size(numbers.orphan_bytes), ORPHAN)} in orphans."
-    once = f"{markup.size(numbers.at_once_bytes)} leave {term('at once', 'freed at once')}"
-    more = ""
-    if numbers.unmeasured:
-        count = formats.plural(numbers.unmeasured, "partition")
-        more = f" {count} more could not be measured and are not in it."
-    if price and (cost := price.a_month(numbers.consumed_bytes)):
-        more += f" To keep what is consumed costs about {markup.text(cost)}."
-    if numbers.guarded:
-        more += f"<br>{markup.text(numbers.guards_said)}."
-    return (
-        f"{said}<br><small>{once}, in whole segments; the rest as active segments "
-        f"roll. All replicas together.{more}</small>"
-    )
 
 
 def show_nothing(screen: Screen, numbers: Headline) -> None:

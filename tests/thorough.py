@@ -36,10 +36,6 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/simulation/test_simulation.py::"
         "test_no_fault_loses_a_wanted_record_or_makes_a_run_tell_an_untruth[50]",
         "tests/spark/test_curves.py::test_a_full_analysis_gives_the_tables_that_were_carried_on",
-        "tests/e2e/test_clusters_in_browser.py::"
-        "test_the_fleet_leads_to_each_cluster_and_breaks_no_rule[dark]",
-        "tests/e2e/test_clusters_in_browser.py::"
-        "test_no_page_is_wider_than_a_narrow_screen[200 % zoom]",
         "tests/pages/test_numbers_agree.py::test_growth_of_topics_and_what_is_not_kafkas_add_up_to_"
         "the_disks[20,000 partitions]",
         "tests/pages/test_numbers_agree.py::test_the_pages_of_a_group_and_of_its_topic_say_the_same"
@@ -70,6 +66,52 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "cover_for_who_was_suspected[2.1-True]",
         "tests/unit/purge/test_unseen_readers.py::test_a_group_that_catches_up_on_a_backlog_is_no_"
         "cover_for_who_was_suspected[4-True]",
+        "tests/unit/analytics/test_unseen.py::"
+        "test_tasks_find_in_any_number_of_buckets_what_a_plan_reads[buckets0]",
+        "tests/unit/analytics/test_rolled_back.py::"
+        "test_what_only_an_older_releases_analysis_remembers_is_not_forgotten[without0-False]",
+        "tests/unit/purge/test_journal_archive.py::"
+        "test_killed_before_any_statement_nothing_is_lost[1]",
+        "tests/unit/purge/test_journal_archive.py::"
+        "test_killed_before_any_statement_nothing_is_lost[2]",
+        "tests/unit/purge/test_journal_archive.py::"
+        "test_killed_before_any_statement_nothing_is_lost[3]",
+        "tests/unit/purge/test_suspicions_end.py::"
+        "test_snapshots_of_each_five_minutes_end_it_after_a_day_without_a_restart[None]",
+        "tests/unit/purge/test_suspicions_end.py::"
+        "test_a_restart_may_have_hidden_who_read_within_the_hour_before_it",
+        "tests/unit/purge/test_unseen_readers.py::"
+        "test_a_group_that_catches_up_on_a_backlog_is_no_cover_for_who_was_suspected[0-False]",
+        "tests/unit/purge/test_unseen_readers.py::"
+        "test_a_group_that_catches_up_on_a_backlog_is_no_cover_for_who_was_suspected[1-False]",
+        "tests/unit/purge/test_unseen_readers.py::"
+        "test_an_offset_that_is_seen_for_the_first_time_ends_no_suspicion[not told]",
+        "tests/unit/policies/test_patience.py::"
+        "test_a_refused_application_is_left_alone_for_longer_each_time_and_no_other",
+        "tests/brokers/test_purge_workers.py::"
+        "test_the_rest_follows_a_canary_whose_worker_was_killed_once_it_is_done[after-the-answer]",
+        "tests/brokers/test_purge_workers.py::"
+        "test_a_worker_killed_between_intent_and_journal_is_followed_by_one_that_reads_"
+        "first[after-the-answer-leader-only-verified]",
+        "tests/brokers/test_move_waived.py::"
+        "test_a_living_group_is_refused_at_planning_and_at_the_move[consumer]",
+        "tests/brokers/test_move_waived.py::"
+        "test_a_worker_killed_around_the_move_is_followed_by_one_that_reads_"
+        "first[after-the-answer]",
+        "tests/brokers/test_low_watermark.py::"
+        "test_of_a_stopped_follower_nothing_is_told_and_nobody_waits",
+        "tests/brokers/test_preview_purge.py::"
+        "test_a_hanging_follower_neither_delays_the_answer_nor_fills_the_purgatory",
+        "tests/brokers/test_records.py::test_a_cluster_without_groups_gets_no_offsets_topic",
+        "tests/pages/test_numbers_agree.py::test_what_can_be_given_back[20,000 partitions]",
+        "tests/pages/test_numbers_agree.py::"
+        "test_a_disk_is_as_full_as_fast_and_as_easily_emptied_wherever_it_"
+        "stands[20,000 partitions]",
+        "tests/simulation/test_simulation.py::"
+        "test_no_fault_loses_a_wanted_record_or_makes_a_run_tell_an_untruth[25]",
+        "tests/simulation/test_simulation.py::"
+        "test_no_fault_loses_a_wanted_record_or_makes_a_run_tell_an_untruth[75]",
+        "tests/spark/test_in_buckets.py::test_what_one_bucket_knows_counts_in_every_other",
     ),
     "the simulation plays it": (
         "tests/brokers/test_group_patterns.py::"
@@ -84,6 +126,10 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/brokers/test_rights_differ.py",
         "tests/brokers/test_wanted_records.py::"
         "test_a_log_that_lost_its_end_keeps_what_it_grew_past_an_old_commit",
+        "tests/brokers/test_kept_offsets.py::"
+        "test_an_offset_of_an_earlier_topic_holds_its_group_back",
+        "tests/brokers/test_purge_faults.py::"
+        "test_a_leader_that_moves_while_wait_all_hangs_is_read_before_anything_is_sent_again",
     ),
     "unit tests on fakes hold the rule, other tests the real thing's words": (
         "tests/brokers/test_cli.py::test_a_group_born_after_the_plan_refuses_the_run",
@@ -110,7 +156,6 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_an_operator_on_a_full_disk_is_told_and_can_still_read",
         "tests/brokers/test_purge_rights.py::test_a_move_needs_read_on_the_group_and_the_topic",
         "tests/brokers/test_purge_targets.py::test_an_open_transaction_below_the_target_blocks_it",
-        "tests/brokers/test_share_groups.py::test_a_share_group_that_has_not_begun_may_want_anything",
         "tests/brokers/test_streams_groups.py::"
         "test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it",
         "tests/brokers/test_sweep.py::test_a_wrong_cluster_and_a_copy_of_a_disk_are_refused",
@@ -122,8 +167,6 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_full_between_answer_and_journal_the_next_worker_reads_and_sends_nothing",
         "tests/brokers/test_purge_full_disk.py::"
         "test_a_worker_that_starts_on_a_full_disk_says_so_and_the_run_waits",
-        "tests/brokers/test_purge_log_dir_move.py::"
-        "test_a_leader_that_moves_is_guarded_when_it_is_planned",
         "tests/brokers/test_remote_storage.py",
         "tests/brokers/test_sweep.py::test_a_live_folder_with_a_forged_verdict_stays",
         "tests/spark/test_orphan_truth.py",
@@ -137,6 +180,22 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/brokers/test_streams_purges.py::"
         "test_an_applications_purges_are_counted_and_ours_beside_them_keep_their_interval",
         "tests/brokers/test_policies.py::test_as_often_as_commits_is_a_tenth_of_a_second_at_least",
+        "tests/brokers/test_broker_metrics.py",
+        "tests/brokers/test_collect.py::test_any_suspended_broker_costs_its_own_rows_and_its_time",
+        "tests/brokers/test_followers.py",
+        "tests/brokers/test_forecast.py::"
+        "test_a_run_keeps_how_long_its_requests_took_beside_the_forecast",
+        "tests/brokers/test_orphans_service.py",
+        "tests/brokers/test_policies_reread.py::test_what_is_written_counts_at_the_next_look",
+        "tests/brokers/test_purge_log_dir_move.py",
+        "tests/brokers/test_share_groups.py",
+        "tests/brokers/test_sweep.py::test_the_script_sweeps_a_real_disk_and_its_line_undoes_it",
+        "tests/spark/test_analysis.py::test_a_group_that_is_gone_or_moves_is_remembered",
+        "tests/spark/test_analysis.py::"
+        "test_an_application_is_remembered_as_long_as_its_offsets_or_a_snapshot_are",
+        "tests/spark/test_in_buckets.py::test_a_task_that_is_killed_after_it_wrote_leaves_nothing",
+        "tests/spark/test_orphans.py::test_an_inventory_explains_the_disk",
+        "tests/spark/test_unseen.py",
     ),
     "tests of the pages hold it without a browser": (
         "tests/e2e/test_clusters_in_browser.py::"
@@ -150,6 +209,17 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_purge_in_browser.py::"
         "test_leader_only_verified_is_chosen_by_what_the_brokers_say",
         "tests/e2e/test_two_operators_in_browser.py",
+        "tests/e2e/test_clusters_in_browser.py::"
+        "test_an_address_without_a_cluster_asks_which_and_leads_on",
+        "tests/e2e/test_clusters_in_browser.py::test_no_page_is_wider_than_a_narrow_screen",
+        "tests/e2e/test_clusters_in_browser.py::"
+        "test_the_fleet_leads_to_each_cluster_and_breaks_no_rule",
+        "tests/e2e/test_clusters_in_browser.py::"
+        "test_the_row_of_pages_keeps_the_cluster_and_back_is_one_step",
+        "tests/e2e/test_links_in_browser.py::test_a_page_that_follows_keeps_its_place",
+        "tests/e2e/test_links_in_browser.py::"
+        "test_a_slash_leads_to_the_search_from_anywhere_but_another_field",
+        "tests/e2e/test_stopping_in_browser.py",
     ),
     "make bench measures it": ("tests/e2e/test_first_visit.py",),
     "it is beside the product: accidents of the demo, the wheel, kernels of notebooks": (
@@ -166,6 +236,9 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/e2e/test_wheel.py",
         "tests/unit/test_supply_chain.py::test_the_wheel_is_built_twice_the_same",
         "tests/spark/test_notebooks.py::test_it_runs_headless_in_a_kernel_of_its_own",
+        "tests/brokers/test_local_cluster.py::test_tls_wants_the_authority_that_signed_the_broker",
+        "tests/spark/test_notebooks.py::"
+        "test_findings_without_traffic_and_idle_topics_are_shown_without",
     ),
 }  # fmt: skip
 

@@ -114,9 +114,18 @@ def read_offsets_at(
             key.partition,
             None if value.error else _known(value.offset),
             value.error,
+            _moment(value.timestamp_ms) if value.error is None else None,
         )
         for key, value in sorted(found.items())
     }
+
+
+def _moment(timestamp_ms: int) -> datetime | None:
+    """A record's time; None where it bears none, or one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
+    except (OverflowError, ValueError):  # a producer may write anything
+        return None
 
 
 _LOCAL_SINCE, _TIERED_SINCE = 8, 9  # versions of ListOffsets

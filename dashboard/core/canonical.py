@@ -13,12 +13,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import datetime
-from typing import Annotated, Any, Generic, TypeVar
-
-from msgspec import Meta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError, RefusedError
+
+if TYPE_CHECKING or find_spec("msgspec"):
+    from msgspec import Meta
+else:  # Spark's tasks read no documents: their Python has numpy and pyarrow alone
+
+    def Meta(**limits: int | bool) -> object:
+        return limits
+
 
 _T = TypeVar("_T")
 

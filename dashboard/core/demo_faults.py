@@ -1,4 +1,5 @@
-"""What may be broken in a demo: asked for by the command line or its page, done by its processes.
+"""What may be broken in a demo: asked for by the command line or its page, done by its processes;
+and where what was before it is kept.
 
 Files in the demo's room are all that is between them: pages know nothing of the demo's code.
 """
@@ -15,6 +16,10 @@ from dashboard.core import canonical
 # In the environment of every process of a demo, and so of their children, detached or not.
 # It does not begin with LOWWATER_: it is no setting.
 MARK = "_LOWWATER_DEMO_ROOM"
+
+
+# In the room: the store of what was before the demo began, which charts alone read.
+RECORDED = "recorded"
 
 
 @dataclass(frozen=True, slots=True)

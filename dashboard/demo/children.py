@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from dashboard.core.clock import utc_now
-from dashboard.core.demo_faults import MARK
+from dashboard.core.demo_faults import MARK, RECORDED
 from dashboard.core.errors import LowwaterError
 from dashboard.core.processes import FEW_ARENAS, Stop
 from dashboard.demo.truth import BURST, TOPICS
@@ -112,6 +112,12 @@ def watch(
         "--data", place.data, "--every", every,
         *(word for disk in disks for word in ("--inventory", disk.file)),
     ]  # fmt: skip
+
+
+def recorded(place: Place, cluster_id: str) -> list[str]:
+    """The command that writes the week before the demo, beside its data."""
+    into = str(place.room / RECORDED)
+    return [sys.executable, "-m", "dashboard.demo.recorded", place.data, cluster_id, into]
 
 
 def dashboard(place: Place) -> list[str]:

@@ -128,8 +128,18 @@ class Supervisor:
         obeying.start()
         self._note(phase="running", url=place.url if "dashboard" in self._parts else None)
         self._ready(self._state)
+        if {"watch", "dashboard"} <= set(self._parts):
+            self._record(place, ending)
         if self._clusters > 1:
             self._start_second(java, ending)
+
+    def _record(self, place: Place, ending: ExitStack) -> None:
+        """What was before the demo, by a process that ends by itself."""
+        command = children.recorded(place, self._cluster.cluster_id)
+        environ = children.environment(place)
+        log = place.log("recorded")
+        child = processes.spawn(command, log, environ=environ, cwd=children.ROOT)
+        ending.callback(processes.stop, child, CHILD_GRACE_SECONDS)
 
     def _start_second(self, java: jars.KafkaJars, ending: ExitStack) -> None:
         """One broker more, a cluster of its own, once the first one's page is there to show it."""

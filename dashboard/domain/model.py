@@ -96,12 +96,15 @@ class TieredOffsets:
 
 @dataclass(frozen=True, slots=True)
 class OffsetAtTime:
-    """The first offset at or after a timestamp; None with no error means: no such record."""
+    """The first offset at or after a timestamp; None with no error means: no such record. `at` is
+    that record's own time, where it bears one.
+    """
 
     topic: str
     partition: int
     offset: int | None
     error: str | None = None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

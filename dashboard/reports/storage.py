@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dashboard.core.arrow import records
 from dashboard.reports import faults, space
 from dashboard.reports.parts import (
+    Figure,
     Report,
     Section,
     Table,
@@ -43,7 +44,7 @@ def storage_report(source: Source) -> Report:
         warnings=faults.warnings(source),
         headline=found.sentence(),
         headline_note=found.note(),
-        figures=(*found.figures(), *faults.figures(source), *space.figures(source)),
+        figures=(*figures(source, found), *space.figures(source)),
         next_steps=next_steps(found),
         sections=(
             space.topics_section(found),
@@ -58,6 +59,11 @@ def storage_report(source: Source) -> Report:
             faults.quality_section(source),
         ),
     )
+
+
+def figures(source: Source, found: Space | None = None) -> tuple[Figure, ...]:
+    """The large numbers of topics and disks, as Overview shows them too; `found` of this source."""
+    return (*(found or Space(source)).figures(), *faults.figures(source))
 
 
 # What a reader does first with a storage report.

@@ -12,8 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_path, user_config_path
-
 from dashboard.core.errors import SettingsError
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
@@ -59,6 +57,23 @@ __all__ = [
     "read_client_config",
     "source_of",
 ]
+
+
+# Spark's tasks import this module, and have numpy and pyarrow alone.
+
+
+def user_cache_path(name: str) -> Path:
+    """The folder of caches that the platform names for this user."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path(name)
+
+
+def user_config_path(name: str) -> Path:
+    """The folder of settings, likewise."""
+    from platformdirs import user_config_path
+
+    return user_config_path(name)
 
 
 @dataclass(frozen=True, slots=True)

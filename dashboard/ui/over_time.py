@@ -1,22 +1,25 @@
 """Bytes of a topic, of a disk, or that a group holds back, over time: a line, whose points are kept
-snapshots or analyses; what is not known has no point.
+snapshots or analyses; what is not known has no point. On a demo's pages a second, dashed line shows
+the week that the demo made up before itself; nothing but these charts reads that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core import demo_faults
 from dashboard.core.errors import StoreError
 from dashboard.store.buckets import files_of
-from dashboard.store.snapshot_files import time_of
-from dashboard.store.snapshots import ClusterStore
+from dashboard.store.snapshot_files import Kind, time_of
+from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.ui.components import markup, style
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
@@ -27,35 +30,59 @@ MOST = 12  # snapshots that are read: each costs the replicas' tables of its tim
 _KEPT = 5_000  # snapshots are never changed: what one said of a topic is read once
 _SPANS = {"1 h": 1, "24 h": 24, "7 d": 168, "30 d": 720, "all": None}
 
+_RECORDED = (
+    "Dashed, recorded: the week before this demo, made by the clock of its workload. Charts alone "
+    "read it: no guard, forecast or plan counts it."
+)
+
 Point = tuple[datetime, int]
 
 
 def topic_line(screen: Screen, topic: str) -> None:
     """A topic's bytes over all replicas."""
     since = _since(screen, "Its bytes over", "topic-span")
-    _draw(sizes(screen, topic, since), f"bytes-{topic}", "Bytes on disk over all replicas")
+    lines = [sizes(screen, topic, since, cluster) for cluster in _clusters(screen)]
+    _draw(lines, f"bytes-{topic}", "Bytes on disk over all replicas")
 
 
 def disk_line(screen: Screen, broker_id: int, log_dir: str) -> None:
     """The used bytes of the disk that a log dir is on, Kafka's or not."""
     since = _since(screen, "Used bytes of that disk over", "disk-span")
-    cluster, found = screen.cluster, []
-    for snapshot_id in spread(cluster.ids("snapshots"), since):
-        with suppress(StoreError):  # pruned meanwhile
-            point = _used(cluster, cluster.path, snapshot_id, broker_id, log_dir)
-            found += [point] if point else []
-    _draw(found, f"used-{broker_id}-{log_dir}", f"Used bytes of {log_dir} on broker {broker_id}")
+    lines = [
+        _points(cluster, "snapshots", since, partial(_used, broker_id=broker_id, log_dir=log_dir))
+        for cluster in _clusters(screen)
+    ]
+    _draw(lines, f"used-{broker_id}-{log_dir}", f"Used bytes of {log_dir} on broker {broker_id}")
 
 
 def group_line(screen: Screen, group: str) -> None:
     """What a group held back in kept analyses, as its page says it of the newest."""
     since = _since(screen, "What it holds back, over", "group-span")
-    cluster, found = screen.cluster, []
-    for analysis_id in spread(cluster.ids("findings"), since):
+    lines = [
+        _points(cluster, "findings", since, partial(_held, group=group))
+        for cluster in _clusters(screen)
+    ]
+    _draw(lines, f"held-{group}", f"Bytes that {group} holds back", HELD)
+
+
+def _clusters(screen: Screen) -> list[ClusterStore]:
+    """The store of what is shown; behind it, on a demo's pages, that of the week before."""
+    room = demo_faults.room()
+    if room is None:
+        return [screen.cluster]
+    before = Store(str(room / demo_faults.RECORDED))
+    return [screen.cluster, ClusterStore(before, screen.cluster.cluster_id)]
+
+
+def _points(
+    cluster: ClusterStore, kind: Kind, since: datetime | None, point: Callable[..., Point | None]
+) -> list[Point]:
+    found = []
+    for item_id in spread(cluster.ids(kind), since):
         with suppress(StoreError):  # pruned meanwhile
-            point = _held(cluster, cluster.path, analysis_id, group)
-            found += [point] if point else []
-    _draw(found, f"held-{group}", f"Bytes that {group} holds back", HELD)
+            one = point(cluster, cluster.path, item_id)
+            found += [one] if one else []
+    return found
 
 
 def _since(screen: Screen, label: str, key: str) -> datetime | None:
@@ -64,30 +91,33 @@ def _since(screen: Screen, label: str, key: str) -> datetime | None:
     return None if hours is None else screen.now - timedelta(hours=hours)
 
 
-def _draw(points: Sequence[Point], key: str, alt: str, meaning: Meaning = LIVE) -> None:
-    if len(points) < 2:
+def _draw(lines: Sequence[Sequence[Point]], key: str, alt: str, meaning: Meaning = LIVE) -> None:
+    if sum(map(len, lines)) < 2:
         st.caption("It was measured less than twice in that time: there is no line.")
         return
-    drawn = option(points, dark=style.dark(), meaning=meaning)
+    drawn = option(*lines, dark=style.dark(), meaning=meaning)
     st.echarts_chart(drawn, height=180, key=key, alt=f"{alt}, over time")
+    if any(lines[1:]):
+        st.caption(_RECORDED)
 
 
-def sizes(screen: Screen, topic: str, since: datetime | None = None) -> list[Point]:
+def sizes(
+    screen: Screen,
+    topic: str,
+    since: datetime | None = None,
+    cluster: ClusterStore | None = None,
+) -> list[Point]:
     """Bytes over all replicas in some kept snapshots, oldest first, of the topic as it is now: an
     earlier one of its name is another one.
     """
-    table, cluster = screen.snapshot.table("partitions"), screen.cluster
+    table, cluster = screen.snapshot.table("partitions"), cluster or screen.cluster
     topics = screen.snapshot.table("topics")
     (now,) = topics.filter(pc.equal(topics["topic"], topic)).to_pylist() or [None]
     if now is None:
         return []
     count = pc.sum(pc.equal(table["topic_no"], now["topic_no"])).as_py() or 0
-    found = []
-    for snapshot_id in spread(cluster.ids("snapshots"), since):
-        with suppress(StoreError):  # pruned meanwhile
-            point = _size(cluster, cluster.path, snapshot_id, topic, now["topic_id"], count)
-            found += [point] if point else []
-    return found
+    of_topic = partial(_size, topic=topic, topic_id=now["topic_id"], partitions=count)
+    return _points(cluster, "snapshots", since, of_topic)
 
 
 def spread(ids: Sequence[str], since: datetime | None = None) -> list[str]:
@@ -153,9 +183,9 @@ def _held(_cluster: ClusterStore, path: str, analysis_id: str, group: str) -> Po
     return _cluster.manifest("findings", analysis_id).taken_at, size
 
 
-def option(points: Sequence[Point], *, dark: bool, meaning: Meaning = LIVE) -> dict[str, Any]:
-    """The ECharts option of the line."""
-    unit, one = formats.common_unit(size for _, size in points)
+def option(*lines: Sequence[Point], dark: bool, meaning: Meaning = LIVE) -> dict[str, Any]:
+    """The ECharts option of the line; those behind the first are dashed."""
+    unit, one = formats.common_unit(size for points in lines for _, size in points)
     ink = "#b3bfce" if dark else "#475569"
     colour = meaning.on_dark if dark else meaning.fill
     return {
@@ -166,11 +196,13 @@ def option(points: Sequence[Point], *, dark: bool, meaning: Meaning = LIVE) -> d
         "yAxis": {"type": "value", "min": 0, "name": unit, "nameLocation": "middle",
                   "nameGap": 44, "nameTextStyle": {"color": ink}, "axisLabel": {"color": ink}},
         "series": [{
-            "type": "line", "lineStyle": {"color": colour}, "itemStyle": {"color": colour},
+            "type": "line", "itemStyle": {"color": colour},
+            "lineStyle": {"color": colour, "type": "dashed" if before else "solid"},
             "data": [
                 {"value": [round(at.timestamp() * 1000), round(size / one, 3)],
-                 "tooltip": {"formatter": f"{formats.size(size)}, {markup.exact(at)}"}}
+                 "tooltip": {"formatter": f"{formats.size(size)}, {markup.exact(at)}"
+                             + ", recorded" * bool(before)}}
                 for at, size in points
             ],
-        }],
+        } for before, points in enumerate(lines) if points],
     }  # fmt: skip

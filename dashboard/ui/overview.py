@@ -1,8 +1,10 @@
-"""Overview's pictures and lists: disks by meaning, what to look at first; what a demo may break."""
+"""Overview's sentence, pictures and lists: disks by meaning, what to look at first; what a demo
+may break.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,15 +16,75 @@ import streamlit as st
 from dashboard.core import demo_faults
 from dashboard.core.arrow import records
 from dashboard.core.demo_faults import KINDS
+from dashboard.reports.parts import Figure
+from dashboard.settings.price import Price
 from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
 from dashboard.ui.components import markup
+from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import plain
 from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import colours, formats, headline
-from dashboard.views.colours import Meaning
+from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE, Meaning
 from dashboard.views.followers import slow_units
-from dashboard.views.headline import alive_said, blockers_by_group, unknown_blockers
+from dashboard.views.headline import (
+    Headline,
+    alive_said,
+    blockers_by_group,
+    unknown_blockers,
+)
+
+
+def sentence(numbers: Headline, price: Price | None = None) -> str:
+    """The headline as HTML; exact bytes on hover. `price` tells what those bytes cost."""
+    if numbers.consumed_bytes is None:
+        return (
+            "How many bytes can be given back is <b>unknown</b>: no replica's size could be read. "
+            f"Every known group has passed {formats.number(numbers.records)} records at most.<br>"
+            "<small>Sizes come from DescribeLogDirs, which needs DESCRIBE on the cluster; some "
+            "managed services refuse it.</small>"
+        )
+    consumed = markup.strong(markup.size(numbers.consumed_bytes), RECLAIMABLE)
+    declared = markup.strong(markup.size(numbers.declared_bytes), RECLAIMABLE)
+    said = (
+        f"{consumed} are consumed by every known group, {declared} of it in topics whose "
+        f"{term('readers are declared', 'declared readers')}."
+    )
+    if numbers.waive_group:
+        more = markup.strong(markup.size(numbers.waive_bytes), HELD)
+        named = f"<b>{markup.text(numbers.waive_group)}</b>"
+        said += f" {more} more would leave at once if {named} were {term('waived', 'waiver')}."
+    if numbers.orphan_bytes:
+        said += f" {markup.strong(markup.size(numbers.orphan_bytes), ORPHAN)} in orphans."
+    once = f"{markup.size(numbers.at_once_bytes)} leave {term('at once', 'freed at once')}"
+    more = ""
+    if numbers.unmeasured:
+        count = formats.plural(numbers.unmeasured, "partition")
+        more = f" {count} more could not be measured and are not in it."
+    if price and (cost := price.a_month(numbers.consumed_bytes)):
+        more += f" To keep what is consumed costs about {markup.text(cost)}."
+    if numbers.guarded:
+        more += f"<br>{markup.text(numbers.guards_said)}."
+    return (
+        f"{said}<br><small>{once}, in whole segments; the rest as active segments "
+        f"roll. All replicas together.{more}</small>"
+    )
+
+
+def tiles_html(found: Sequence[Figure]) -> str:
+    """The report's large numbers in a row: each with its word above and a note below."""
+    cells = "".join(
+        f"<div><small>{markup.text(each.label)}</small><b>{_figure(each)}</b>"
+        f"<small>{markup.text(each.note)}</small></div>"
+        for each in found
+    )
+    return f'<div class="lw"><div class="lw-counts lw-tiles">{cells}</div></div>'
+
+
+def _figure(found: Figure) -> str:
+    told, exact = found.value.text, found.value.exact
+    return markup.hover(told, exact) if exact else markup.text(told)
+
 
 # One bar per broker and log dir, stacked by meaning, fullest first.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,8 @@ from dashboard.policies.doctor import words
 from dashboard.policies.doctor.diagnosis import UNKNOWN, Diagnosis
 from dashboard.policies.doctor.repartition import diagnose
 from dashboard.policies.matching import applications
-from dashboard.policies.simulate import simulate
-from dashboard.policies.simulate.simulate import Declared, Simulation
-from dashboard.purge.evidence.memory import declarations
+from dashboard.policies.simulate.past_week import past_week
+from dashboard.policies.simulate.simulate import Simulation
 from dashboard.settings.policies.policy import REPARTITION, Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
@@ -34,6 +33,7 @@ from dashboard.views import colours, formats
 
 # What a policy would have done last week, on the page: a sentence, two lines, what is unknown.
 
+_LOG = logging.getLogger(__name__)
 _KEPT_FOR = timedelta(minutes=5)
 _WITH, _WITHOUT = "with the policy", "as it was"
 
@@ -47,20 +47,19 @@ def simulation(screen: Screen, policy: Policy) -> Simulation:
     part = str(seconds // int(_KEPT_FOR.total_seconds()))
     windows = repr((screen.settings.topics, screen.cluster.declarations()))
     key = (screen.cluster.path, policy.definition_sha256, part, windows)
-    declared = partial(declarations, screen.settings, screen.cluster)
-    return _simulated(screen.cluster, policy, screen.manifest.taken_at, declared, key)
+    return _simulated(screen.cluster, screen.settings, policy, screen.manifest.taken_at, key)
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the kept snapshots of a week …")
 def _simulated(
     _cluster: ClusterStore,
+    _settings: Settings,
     _policy: Policy,
     _now: datetime,
-    _declared: Declared,
     key: tuple[str, ...],
 ) -> Simulation:
     del key  # what the others are known by
-    return simulate.week(_cluster, _policy, _now, _declared)
+    return past_week(_cluster, _settings, _policy, _now, _LOG.info)
 
 
 def show_past(found: Simulation, policy: Policy) -> None:

@@ -2,7 +2,8 @@
 
 `python -m tests.bench.bench_first_visit [REPETITIONS]`. A real server of 15,000 replica rows and
 Debian's Chromium on one machine. *Cold*: a browser that has nothing of these pages; *warm*: the
-same browser again, by a new session. The server has served each page once before.
+same browser again, by a new session. The server has served each page once before. The first number
+is painted as part of the page that is served; *drawn* is the page's own first table or sentence.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from tests.support import sample_store
 from tests.support.browser import dashboard_server, launched, rests
 
 GOAL_BYTES, COLD_SECONDS, WARM_SECONDS = 1_500_000, 1.2, 0.5
+_PAINTED = """() => document.getElementById("lw-first") ?
+    performance.getEntriesByName("first-contentful-paint")[0].startTime / 1000 : Infinity"""
 # What a page tells first of its own, below the header.
 _FIRST = ".lw-sentence, .lw-state, .lw-table, .lw h2, .lw-list, [data-testid=stDataFrame]"
 THINGS = {"topic": "?name=topic-0000", "group": "?name=nobody", "broker": "?name=1"}
@@ -28,10 +32,13 @@ THINGS = {"topic": "?name=topic-0000", "group": "?name=nobody", "broker": "?name
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Bytes on the wire, of files and of the WebSocket; seconds until the first number stands."""
+    """Bytes on the wire, of files and of the WebSocket; seconds until the first number is painted,
+    and until the page tells something of its own.
+    """
 
     size_bytes: int
     seconds: float
+    drawn_seconds: float
 
 
 def visit(context: BrowserContext, address: str) -> Visit:
@@ -48,10 +55,11 @@ def visit(context: BrowserContext, address: str) -> Visit:
     began = time.perf_counter()
     page.goto(address, wait_until="commit")
     page.locator(_FIRST).first.wait_for()
-    seconds = time.perf_counter() - began
+    drawn = time.perf_counter() - began
+    painted = float(page.evaluate(_PAINTED))
     _settles(page, sizes)
     page.close()
-    return Visit(sum(sizes), seconds)
+    return Visit(sum(sizes), min(painted, drawn), drawn)
 
 
 def _settles(page: Page, sizes: list[int]) -> None:
@@ -73,10 +81,20 @@ def first_and_second(browser: Browser, address: str) -> tuple[Visit, Visit]:
         context.close()
 
 
+def _middle(visits: Sequence[Visit]) -> Visit:
+    """The most bytes, and the medians of the seconds."""
+    return Visit(
+        max(visit.size_bytes for visit in visits),
+        statistics.median(visit.seconds for visit in visits),
+        statistics.median(visit.drawn_seconds for visit in visits),
+    )
+
+
 def main(repetitions: int = 5) -> int:
     """Print the table; 1 when a page misses a goal."""
     missed = False
-    print(f"{'page':12}{'kB':>8}{'cold s':>10}{'warm s':>10}{'warm kB':>10}")
+    heads = ("kB", "cold s", "drawn", "warm s", "drawn", "warm kB")
+    print(f"{'page':12}" + "".join(f"{head:>10}" for head in heads))
     with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder, launched() as browser:
         sample_store.write(Path(folder) / "data", "large")
         environ = {"LOWWATER_DATA": f"{folder}/data", "LOWWATER_STATE_DIR": f"{folder}/state"}
@@ -85,14 +103,16 @@ def main(repetitions: int = 5) -> int:
                 address = f"{url}/{'' if name == 'overview' else name}{THINGS.get(name, '')}"
                 first_and_second(browser, address)
                 found = [first_and_second(browser, address) for _ in range(repetitions)]
-                size = max(cold.size_bytes for cold, _ in found)
-                cold = statistics.median(cold.seconds for cold, _ in found)
-                warm = statistics.median(warm.seconds for _, warm in found)
-                again = max(warm.size_bytes for _, warm in found)
+                cold, warm = (_middle(visits) for visits in zip(*found, strict=True))
+                shown = (cold.seconds, cold.drawn_seconds, warm.seconds, warm.drawn_seconds)
                 print(
-                    f"{name:12}{size / 1000:>8.0f}{cold:>10.2f}{warm:>10.2f}{again / 1000:>10.0f}"
+                    f"{name:12}{cold.size_bytes / 1000:>10.0f}"
+                    + "".join(f"{seconds:>10.2f}" for seconds in shown)
+                    + f"{warm.size_bytes / 1000:>10.0f}",
+                    flush=True,
                 )
-                missed |= size > GOAL_BYTES or cold > COLD_SECONDS or warm > WARM_SECONDS
+                missed |= cold.size_bytes > GOAL_BYTES
+                missed |= cold.seconds > COLD_SECONDS or warm.seconds > WARM_SECONDS
     return int(missed)
 
 

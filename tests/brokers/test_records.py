@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import LookedAt, Span
-from dashboard.purge.evidence.look import LookRequest, look, planned
+from dashboard.purge.evidence.look import LookRequest, Oldest, look, oldest, planned
 from dashboard.store.connections import client_for
 from tests.brokers import principals
 from tests.brokers.purge_bench import Bench, lone_bench
@@ -258,3 +259,15 @@ def test_a_missing_read_is_named_and_the_fetch_itself_is_refused(forbidden: Benc
         {key: Span(0, 5)}, sampled=1, values=False, deadline=time.monotonic() + 30,
     )[key]  # fmt: skip
     assert (row.error, row.records) == ("TOPIC_AUTHORIZATION_FAILED", [])
+
+
+def test_the_oldest_record_bears_the_time_that_its_producer_wrote(bench: Bench) -> None:
+    topic, empty = bench.topic(0), bench.topic(0)
+    at = datetime(2026, 3, 1, 4, 5, 6, 789_000, tzinfo=UTC)
+    producer = Producer(client(bench.bootstrap, acks="all"))
+    for later in (0, 1):
+        moment = int((at + timedelta(hours=later)).timestamp() * 1000)
+        producer.produce(topic, b"x", partition=0, timestamp=moment)
+    assert producer.flush(60) == 0
+    found = oldest(bench.settings, bench.settings.data, bench.store.cluster_id, [topic, empty])
+    assert found == (Oldest(topic, at, 0), Oldest(empty, None))

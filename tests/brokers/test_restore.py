@@ -26,7 +26,7 @@ from dashboard.core.errors import ClusterError
 from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import Row
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import SETTINGS, Bench
 from tests.support import archives
 
 MiB = 1 << 20
@@ -86,6 +86,13 @@ def every_kind(bench: Bench, topic: str) -> None:
     assert large.flush(60) == 0
 
 
+def sealed(bench: Bench, folder: Path) -> None:
+    """From now on parts are sealed, and opened, with a key."""
+    assert bench.settings.source is not None
+    (folder / "key").write_text("5a" * 32)
+    bench.settings.source.write_text(f'{SETTINGS}[archive]\nkey_file = "{folder}/key"\n')
+
+
 def kept(folder: Path, topic: str, rows: list[tuple[int, Row]], **config: str) -> str:
     return str(archives.write(folder, {topic: {0: rows}}, config=config, per_part=300))
 
@@ -99,11 +106,14 @@ def test_what_was_archived_and_purged_comes_back_record_for_record(
     every_kind(bench, topic)
     before = lies(bench, topic), lies(bench, topic, 1)
     assert [len(rows) for rows in before] == [1009, 40]
+    sealed(bench, tmp_path)
     bench.commit("restore-g", topic, {0: before[0][-1][0] + 1, 1: 30})
     view = bench.apply(bench.plan(topic, archive=str(tmp_path / "kept")))
     assert view.run.state == "done", view.to_json()
     assert lies(bench, topic) == []
     archive = f"{tmp_path}/kept/{view.run.cluster_id}/{view.run.run_id}"
+    (part, *_) = Path(archive, topic, "1").glob("*.parquet")
+    assert b"PAR1" not in part.read_bytes()
     to = f"{topic}-restored"
     bench._topics.add(to)
     code, value = answer("restore", archive, "--to-topic", to)

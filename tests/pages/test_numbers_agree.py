@@ -140,6 +140,17 @@ def exported(lab: Lab, family: str) -> dict[str, float]:
     return {next(iter(s.labels.values())): s.value for s in found.samples}
 
 
+def test_the_large_numbers_are_the_reports(open_page: Open, lab: Lab) -> None:
+    tiles = re.findall(
+        r"<div><small>([^<]*)</small><b>(.*?)</b><small>([^<]*)</small></div>",
+        said(open_page(variant=None)),
+    )
+    shown = [(a, re.sub("<[^>]*>", "", b), html.unescape(c)) for a, b, c in tiles]
+    figures = storage_report(of_store(lab.cluster, now=NOW)).figures
+    assert shown == [(f.label, f.value.text, f.note) for f in figures[:-1]]
+    assert {"On disk", "Held back", "Fullest disk", "First disk full"} <= {row[0] for row in shown}
+
+
 def test_what_can_be_given_back(open_page: Open, lab: Lab) -> None:
     overview, page = said(open_page(variant=None)), open_page("reclaimable", variant=None)
     totals, report = said(page), storage_report(of_store(lab.cluster, now=NOW))

@@ -68,7 +68,7 @@ def test_what_was_not_measured_is_named_beside_what_was(
 ) -> None:
     assert "could not be measured" not in said(open_page())
     real = headline.headline
-    monkeypatch.setattr(headline, "headline", lambda *a: replace(real(*a), unmeasured=2))
+    monkeypatch.setattr(context, "headline", lambda *a: replace(real(*a), unmeasured=2))
     text = said(open_page())
     assert "2 partitions more could not be measured and are not in it." in text
     assert "30.2 GiB</abbr></strong> are consumed" in text

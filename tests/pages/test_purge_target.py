@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from dashboard.core.clock import parse_time, utc_now
+from dashboard.core.errors import ClusterError
+from dashboard.purge.evidence import look
+from dashboard.purge.evidence.look import Oldest
 from dashboard.ui.components import markup
-from tests.pages.conftest import Open, said
+from tests.pages.conftest import Open, read, said
 from tests.pages.purges import SENTENCE, Requests
 
 
@@ -84,3 +88,41 @@ def test_the_preview_says_what_no_group_covers(open_page: Open, requests: Reques
     text = said(open_page("purge", topics="orders"))
     assert "Groups of orders: 1 of 2 partitions without any, so unknown" in text
     assert "billing never committed on partition 1, so unknown" in text
+
+
+def test_the_oldest_record_of_the_chosen_topics_is_told_when_it_is_asked_for(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    at = utc_now() - timedelta(days=3)
+
+    def found(*words: Any) -> tuple[Oldest, ...]:
+        asked.append(words[3])
+        return tuple(
+            Oldest(topic, at, 2)
+            if topic == "orders"
+            else Oldest(topic, None, None, f"{topic}-0: X")
+            for topic in words[3]
+        )
+
+    monkeypatch.setattr(look, "oldest", found)
+    app = open_page("purge", topics="orders,payments")
+    app.radio(key="target-kind").set_value("A time").run()
+    assert asked == [] and "oldest record of" not in said(app)
+    text = read(said(app.button(key="time-oldest").click().run()))
+    assert set(asked[0]) == {"orders", "payments"}
+    assert f"The oldest record of orders is of 3 d ago: {at:%Y-%m-%d %H:%M:%S} UTC" in text
+    assert "in partition 2" in text
+    assert "The oldest record of payments is unknown. Not all of it could be read" in text
+
+
+def test_where_the_cluster_does_not_answer_the_oldest_record_is_an_error_in_words(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: Any) -> tuple[Oldest, ...]:
+        raise ClusterError("no broker answers", "Look at the brokers.", code="CLUSTER_UNREACHABLE")
+
+    monkeypatch.setattr(look, "oldest", silent)
+    app = open_page("purge", topics="orders")
+    app.radio(key="target-kind").set_value("A time").run()
+    assert "no broker answers" in said(app.button(key="time-oldest").click().run())

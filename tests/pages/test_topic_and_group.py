@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboard.core import demo_faults
 from dashboard.core.clock import utc_now
+from dashboard.demo import recorded
 from dashboard.purge.journal.journal import Journal
 from dashboard.store.snapshot_files import new_id
-from dashboard.store.snapshots import ClusterStore
+from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
 from dashboard.ui import over_time
 from tests.pages.conftest import Open, read, said
@@ -142,6 +144,36 @@ def test_a_brokers_fullest_disk_is_drawn_over_the_time_that_is_chosen(
     app = open_page("broker", variant=None, name="2")
     assert "measured less than twice" not in said(app)
     app.segmented_control(key="disk-span").set_value("1 h").run()
+    assert "measured less than twice in that time" in said(app)
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [("topic", "clickstream"), ("broker", "2"), ("group", "billing-replay")]
+)
+def test_a_demo_draws_the_week_before_it_dashed_and_says_that_it_is_recorded(
+    page: str, name: str, open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sample_store.write(tmp_path / "data")
+    topics = store.read("snapshots", store.latest_snapshot(), "topics")["topic"].to_pylist()
+    name = name if page != "topic" else topics[0]
+    room = tmp_path / "room"
+    recorded.write(
+        store,
+        ClusterStore(Store(str(room / demo_faults.RECORDED)), store.cluster_id),
+        lambda: False,
+    )
+    assert "measured less than twice" in said(open_page(page, variant=None, name=name))
+    monkeypatch.setenv(demo_faults.MARK, str(room))
+    drawn: list[dict[str, Any]] = []
+    monkeypatch.setattr(over_time.st, "echarts_chart", lambda option, **_: drawn.append(option))
+    app = open_page(page, variant=None, name=name)
+    assert "Dashed, recorded: the week before this demo" in said(app)
+    now, before = drawn[0]["series"]
+    assert (now["lineStyle"]["type"], before["lineStyle"]["type"]) == ("solid", "dashed")
+    assert (len(now["data"]), 8 <= len(before["data"]) <= over_time.MOST + 1) == (1, True)
+    assert before["data"][-1]["value"][0] < now["data"][0]["value"][0]
+    assert all(it["tooltip"]["formatter"].endswith(", recorded") for it in before["data"])
+    app.segmented_control(key=f"{'disk' if page == 'broker' else page}-span").set_value("1 h").run()
     assert "measured less than twice in that time" in said(app)
 
 

@@ -562,7 +562,7 @@ CAUGHT_BY = {
     "a_pattern_is_no_subscription": 78,
     "a_reversal_is_overlooked": 16,
     "a_timeout_counts_as_a_failure": 99,
-    "a_topic_that_is_asked_for_is_not_read_yet": 2,
+    "a_topic_that_is_asked_for_is_not_read_yet": 146,
     "all_brokers_are_looked_at_at_once": 38,
     "an_epoch_is_no_part_of_an_offset": 0,
     "an_ex_leader_is_believed": 14,

@@ -20,7 +20,7 @@ from tests.simulation.telling import told
 PLAYED = 100
 LEAST = 5  # what one lucky seed alone sees, the next change of the model hides
 MANY = 10_000
-_AT_ONCE = 50
+_AT_ONCE = 25
 _MANY_AT_ONCE = 1_000
 
 

@@ -31,7 +31,8 @@ def on_cluster(
 ) -> Standalone:
     """The one setting; and a Python for workers that lacks our package."""
     python = bare_python(tmp_path.with_name(f"{tmp_path.name}-python"))
-    assert [_imports(python, name) for name in ("pyarrow", "dashboard", "analytics")] == [1, 0, 0]
+    named = ("numpy", "pyarrow", "msgspec", "dashboard", "analytics")
+    assert [_imports(python, name) for name in named] == [1, 1, 0, 0, 0]
     monkeypatch.setenv("LOWWATER_SPARK_MASTER", spark_cluster.url)
     monkeypatch.setenv("LOWWATER_SPARK_CONF", json.dumps(OPTIONS))
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))

@@ -1,14 +1,14 @@
-"""How many examples a property tries: a quarter of them in `make test`, all in `make test-all`."""
+"""How many examples a property tries: a tenth of them in `make test`, all in `make test-all`."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-SHARE = 4  # one in so many where the examples are the same each time
+SHARE = 10  # one in so many where the examples are the same each time
 
 
 def examples(count: int) -> settings:
-    """Settings for `count` examples: new ones each time, or a quarter of them, always the same.
+    """Settings for `count` examples: new ones each time, or a tenth of them, always the same.
 
     An example of these properties costs a tenth of a second or more: a whole cluster is judged.
     """

@@ -89,10 +89,12 @@ class Standalone:
 
 
 def bare_python(folder: Path) -> Path:
-    """A Python with the libraries of this one, and no package of ours: a machine of a cluster."""
+    """A Python with numpy and pyarrow alone, and no package of ours: a machine of a cluster."""
     venv.create(folder)
     (own,) = folder.glob("lib/python*/site-packages")
-    own.joinpath("libraries.pth").write_text(sysconfig.get_path("purelib"))
+    for found in Path(sysconfig.get_path("purelib")).iterdir():
+        if found.name.split(".")[0] in ("numpy", "pyarrow"):
+            own.joinpath(found.name).symlink_to(found)
     return folder / "bin" / "python"
 
 

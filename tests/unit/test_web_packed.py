@@ -1,16 +1,24 @@
-"""Scripts and styles of the pages go packed to who takes that, and everything else as it lies."""
+"""Scripts, styles and fonts of the pages go small to who takes that, everything else as it lies."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import io
+import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import streamlit as st
+from fontTools.ttLib import TTFont
 
+from dashboard import web_packed
 from dashboard.web_guard import Message, Receive, Send
 from dashboard.web_packed import PackedFiles
 
+FOLDER = Path(st.__file__).parent
+FONTS = FOLDER / "static" / "static" / "media"
 SCRIPT = b"export const answer = 42;\n" * 400
 PLACE = "/static/js/index.Abc.js"
 
@@ -38,6 +46,13 @@ def asked(
     pages: PackedFiles, path: str = PLACE, method: str = "GET", root_path: str = "", **headers: str
 ) -> tuple[dict[str, str], bytes]:
     """Status and headers, and the body, of the answer."""
+    return asyncio.run(answered(pages, path, method, root_path, **headers))
+
+
+async def answered(
+    pages: PackedFiles, path: str, method: str = "GET", root_path: str = "", **headers: str
+) -> tuple[dict[str, str], bytes]:
+    """The same where a loop runs already."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -49,7 +64,7 @@ def asked(
     pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
     scope: Message = {"type": "http", "method": method, "path": path, "headers": pairs}
     scope["root_path"] = root_path
-    asyncio.run(pages(scope, receive, send))
+    await pages(scope, receive, send)
     told = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
     body = b"".join(message["body"] for message in sent[1:])
     return {**told, "status": str(sent[0]["status"])}, body
@@ -72,7 +87,7 @@ def unpacked(coding: str, body: bytes) -> bytes:
 )
 def test_a_script_is_packed_once_and_is_the_same_script(takes: str, coding: str) -> None:
     app = Pages()
-    pages = PackedFiles(app)
+    pages = PackedFiles(app, FOLDER)
     for _ in range(3):
         told, body = asked(pages, accept_encoding=takes)
         assert (told["content-encoding"], told["vary"]) == (coding, "Accept-Encoding")
@@ -95,7 +110,7 @@ def test_a_script_is_packed_once_and_is_the_same_script(takes: str, coding: str)
 def test_who_does_not_take_it_or_asks_for_a_part_gets_the_file_as_it_lies(
     headers: dict[str, str],
 ) -> None:
-    told, body = asked(PackedFiles(Pages()), **headers)
+    told, body = asked(PackedFiles(Pages(), FOLDER), **headers)
     assert body == SCRIPT and "content-encoding" not in told and told["etag"] == '"of-it"'
 
 
@@ -111,7 +126,7 @@ def test_who_does_not_take_it_or_asks_for_a_part_gets_the_file_as_it_lies(
     ],
 )
 def test_nothing_else_is_touched(path: str, method: str) -> None:
-    told, body = asked(PackedFiles(Pages()), path, method, accept_encoding="br")
+    told, body = asked(PackedFiles(Pages(), FOLDER), path, method, accept_encoding="br")
     assert body == SCRIPT and "content-encoding" not in told
 
 
@@ -126,7 +141,7 @@ def test_nothing_else_is_touched(path: str, method: str) -> None:
     ],
 )
 def test_an_answer_of_another_kind_goes_on_as_it_is_and_is_not_kept(app: Pages) -> None:
-    pages = PackedFiles(app)
+    pages = PackedFiles(app, FOLDER)
     for _ in range(2):
         told, _ = asked(pages, accept_encoding="br")
         assert told.get("content-encoding") in (None, "gzip") and told["etag"] == '"of-it"'
@@ -134,5 +149,81 @@ def test_an_answer_of_another_kind_goes_on_as_it_is_and_is_not_kept(app: Pages) 
 
 
 def test_of_an_app_that_is_mounted_too() -> None:
-    told, body = asked(PackedFiles(Pages()), "/low" + PLACE, root_path="/low", accept_encoding="br")
+    told, body = asked(
+        PackedFiles(Pages(), FOLDER), "/low" + PLACE, root_path="/low", accept_encoding="br"
+    )
     assert told["content-encoding"] == "br" and unpacked("br", body) == SCRIPT
+
+
+def font_of(name: str) -> tuple[str, bytes]:
+    """The address of one of Streamlit's fonts, and what its file holds."""
+    (path,) = FONTS.glob(f"{name}*.woff2")
+    return f"/static/media/{path.name}", path.read_bytes()
+
+
+def small(whole: bytes, path: str) -> tuple[int, dict[str, str], bytes]:
+    """How often the app was asked, and the answer once the font has been made small."""
+    app = Pages(whole, **{"content-type": "font/woff2"})
+    pages = PackedFiles(app, FOLDER)
+
+    async def twice() -> tuple[dict[str, str], bytes]:
+        told, first = await answered(pages, path, accept_encoding="br")
+        assert first == whole and "content-encoding" not in told, "nobody waits for it"
+        (making,) = pages._making
+        await making
+        return await answered(pages, path, accept_encoding="br")
+
+    told, body = asyncio.run(twice())
+    return app.asked, told, body
+
+
+def test_the_font_of_icons_goes_with_those_alone_that_streamlit_names() -> None:
+    path, whole = font_of("MaterialSymbols")
+    asked_times, told, body = small(whole, path)
+    assert asked_times == 1 and int(told["content-length"]) == len(body) < len(whole) / 10
+    assert "content-encoding" not in told and "etag" not in told
+    assert told["cache-control"] == "public, immutable"
+
+    known = icons_of(TTFont(io.BytesIO(whole)))
+    named = {
+        word for script in FOLDER.glob("static/static/js/*.js")
+        for word in re.findall(r"material/([a-z0-9_]+)", script.read_text("utf-8"))
+    }  # fmt: skip
+    assert {"keyboard_arrow_down", "check", "content_copy"} <= named & known
+    kept = icons_of(TTFont(io.BytesIO(body)))
+    assert kept >= named & known and "search" in kept, "some are named by its Python alone"
+
+
+@pytest.mark.parametrize("name", ["SourceSansVF-Upright", "SourceCodeVF-Upright"])
+def test_a_font_of_letters_goes_with_those_of_our_texts_in_every_weight(name: str) -> None:
+    whole = font_of(name)[1]
+    body = web_packed.only_letters(whole)
+    assert len(body) < len(whole) / 1.8
+    font = TTFont(io.BytesIO(body))
+    shown = "Reclaimable 41,2 GiB · 3 of 3 brokers … → ← ≤ “é” Übergröße"
+    assert {ord(letter) for letter in shown} <= font.getBestCmap().keys()
+    assert [axis.axisTag for axis in font["fvar"].axes] == ["wght"]
+    names = {record.nameID for record in font["name"].names}
+    assert not names & {1, 4, 6, 16}, "a part of a font does not bear its reserved name"
+
+
+def test_what_is_no_font_goes_as_it_lies() -> None:
+    path, _ = font_of("SourceSansVF-Upright")
+    assert small(SCRIPT, path)[2] == SCRIPT
+    assert asked(PackedFiles(Pages(**{"content-type": "text/html"}), FOLDER), path)[1] == SCRIPT
+    told, body = asked(PackedFiles(Pages(), FOLDER), path, range="bytes=0-99")
+    assert body == SCRIPT and told["etag"] == '"of-it"'
+
+
+def icons_of(font: TTFont) -> set[str]:
+    """The words that a browser draws as one icon."""
+    letters = {glyph: chr(code) for code, glyph in font.getBestCmap().items()}
+    tables = [
+        getattr(table, "ExtSubTable", table)
+        for lookup in font["GSUB"].table.LookupList.Lookup for table in lookup.SubTable
+    ]  # fmt: skip
+    return {
+        "".join(letters.get(glyph, "?") for glyph in (first, *each.Component))
+        for table in tables for first, found in getattr(table, "ligatures", {}).items()
+        for each in found
+    }  # fmt: skip

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
 from dashboard.cli.policies.policies_run import at_once, opener, site_of
 from dashboard.core.clock import format_time
-from dashboard.core.errors import RefusedError, StoreError
+from dashboard.core.errors import AnalysisError, RefusedError, StoreError
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.core.words import plural
 
@@ -94,14 +93,12 @@ def _has_work(checked: Checked) -> bool:
 
 
 def _week(site: Site, checked: Checked) -> Simulation | None:
-    """What it would have done in the past week; None where kept snapshots cannot be read."""
-    from dashboard.policies.simulate.simulate import week
-    from dashboard.purge.evidence import memory
+    """What it would have done in the past week; None where that cannot be found out."""
+    from dashboard.policies.simulate.past_week import past_week
 
     try:
-        declared = partial(memory.declarations, site.settings, site.store)
-        return week(site.store, checked.policy, site.now(), declared)
-    except StoreError as error:
+        return past_week(site.store, site.settings, checked.policy, site.now(), output.progress)
+    except (StoreError, AnalysisError) as error:
         output.progress(f"the past week of {checked.policy.name} is not known: {error.message}")
         return None
 

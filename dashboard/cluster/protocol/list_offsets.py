@@ -32,10 +32,13 @@ BROKER_ERRORS = frozenset({"BROKER_UNREACHABLE", "ANSWER_LOST"})
 
 
 class FoundOffset(NamedTuple):
-    """One partition of a ListOffsets answer; offset -1 stands for none found."""
+    """One partition of a ListOffsets answer; offset -1 stands for none found. Of a question for a
+    time the record's own is told, in milliseconds since 1970; -1: none is.
+    """
 
     offset: int
     error: str | None
+    timestamp_ms: int = -1
 
 
 # An answer may lack a partition that was asked for, a proxy's say: that proves nothing of it.
@@ -90,7 +93,7 @@ def ask_offsets(
     )
     return {
         TopicPartition(topic.name, p.partition_index): FoundOffset(
-            p.offset, error_name(p.error_code)
+            p.offset, error_name(p.error_code), p.timestamp
         )
         for topic in answer.topics
         for p in topic.partitions
@@ -99,8 +102,8 @@ def ask_offsets(
 
 def _found(answer: memoryview[int]) -> dict[TopicPartition, FoundOffset]:
     return {
-        TopicPartition(topic, partition): FoundOffset(offset, error_name(error))
-        for topic, partition, error, offset in decode(answer)
+        TopicPartition(topic, partition): FoundOffset(offset, error_name(error), timestamp_ms)
+        for topic, partition, error, timestamp_ms, offset in decode(answer)
     }
 
 
@@ -218,8 +221,8 @@ def encode(
     return b"".join(parts)
 
 
-def decode(body: memoryview[int]) -> Iterator[tuple[str, int, int, int]]:
-    """Topic, partition, error code and offset of each row.
+def decode(body: memoryview[int]) -> Iterator[tuple[str, int, int, int, int]]:
+    """Topic, partition, error code, timestamp and offset of each row.
 
     Raises struct.error or ValueError for an answer that is cut short or too long.
     """
@@ -231,7 +234,7 @@ def decode(body: memoryview[int]) -> Iterator[tuple[str, int, int, int]]:
         (rows,) = struct.unpack_from(">i", body, at + 2 + length)
         first = at + 6 + length
         at = first + rows * _FOUND.size
-        for partition, error, _, offset, _ in _FOUND.iter_unpack(body[first:at]):
-            yield topic, partition, error, offset
+        for partition, error, timestamp, offset, _ in _FOUND.iter_unpack(body[first:at]):
+            yield topic, partition, error, timestamp, offset
     if at != len(body):
         raise ValueError("the answer is not as long as its rows")

@@ -260,7 +260,7 @@ class Question:
         for row, (topic, partition, _) in enumerate(wanted):
             value = found.get(TopicPartition(topic, partition))
             if value is not None:
-                offsets[row], errors[row] = value
+                offsets[row], errors[row] = value.offset, value.error
         return offsets, errors
 
 

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints
+from dashboard.history.week.rows import ABSENT
 from dashboard.policies.doctor.diagnosis import Evidence, Rules
 from dashboard.policies.doctor.history import History, Owner
 from dashboard.policies.doctor.pace import Pace, Signs, unlimited
-from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.purge.journal.journal_gate import Sent
 from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
 from dashboard.store.snapshots import ClusterStore

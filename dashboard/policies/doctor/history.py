@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Ints
 from dashboard.estimate.curve_tables import integers
+from dashboard.history.week import rows as kept_rows
+from dashboard.history.week.rows import ABSENT, Rows
 from dashboard.policies.matching import owner_of
-from dashboard.policies.simulate import past_rows
-from dashboard.policies.simulate.past_rows import ABSENT, Rows
 from dashboard.settings.policies.policy import REPARTITION, REPARTITION_SUFFIX, Policy
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshots import ClusterStore
@@ -244,7 +244,8 @@ def read_history(
     application that stopped a minute ago has been gone for a day.
     """
     ids = chosen(times(store, store.ids("snapshots"), now), now, window)
-    rows = past_rows.rows(store, ids, lambda topic: topic.endswith(REPARTITION_SUFFIX))
+    named = kept_rows.topics(store, ids, lambda topic: topic.endswith(REPARTITION_SUFFIX))
+    rows = kept_rows.rows(store, named)
     parts: dict[str, _Part] = {}
     for snapshot in rows.topic_of:
         try:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dashboard.domain.columns import Flags, Ints
+from dashboard.history.week.rows import ABSENT
 from dashboard.policies.doctor.history import History
-from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.purge.journal.journal_gate import Sent
 
 _PURGES_PER_SEGMENT = 10  # what is advised: a purge frees a segment a tenth of its time late

@@ -16,6 +16,7 @@ import numpy as np
 
 from dashboard.domain.columns import Flags
 from dashboard.history.findings_age import unusable
+from dashboard.history.week.rows import ABSENT
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import words
 from dashboard.policies.doctor.case import Case, longest_lag, read_memory
@@ -24,7 +25,6 @@ from dashboard.policies.doctor.history import History, read_history
 from dashboard.policies.doctor.pace import Pace, paces, read_signs
 from dashboard.policies.doctor.words import INTERVAL, INTERVAL_DEFAULT_MS, bytes_said
 from dashboard.policies.service.switching import is_for, standing
-from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_gate import Sent, sent_between
 from dashboard.purge.plan.targets import parse_target

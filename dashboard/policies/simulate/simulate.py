@@ -7,46 +7,36 @@ the most there can have been, and its purges are the fewest.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from dashboard.core.clock import format_time, microseconds
+from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints
-from dashboard.policies.matching import owner_of
-from dashboard.policies.simulate.past import Floats, Moment, chosen, earlier, moments
-from dashboard.policies.simulate.past_rows import (
-    ABSENT,
-    Guarded,
-    Rows,
-    guarded_now,
-    memory,
-    rows,
-    unanalyzed,
-)
-from dashboard.policies.simulate.past_targets import (
-    Ends,
-    PastBytes,
-    Wanted,
-    keeps,
-    owners,
-    past_bytes,
-    reach,
-    wanted,
-    windows,
-)
-from dashboard.settings.policies.policy import Policy, is_open
+from dashboard.history.week.moments import chosen
+from dashboard.history.week.rows import Topics, topics, unanalyzed
+from dashboard.history.week.targets import FOR_EVER, Keeps
+from dashboard.history.week.walk import Asked, Walked, told, walked
+from dashboard.policies.matching import lifted, owner_of
+from dashboard.purge.evidence import memory, standards
+from dashboard.purge.plan.targets import parse_target
+from dashboard.safety.unseen_readers import TopicReading, reading_of, settled, suspicion
+from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.clocks import times
 from dashboard.store.snapshots import ClusterStore
 
 WEEK = timedelta(days=7)
 Declared = Callable[[Collection[str]], Mapping[str, TopicDeclaration]]
+Walking = Callable[[ClusterStore, Asked], Walked | None]
+_RETENTION = timedelta(days=7)  # Kafka's default; snapshots of much longer ago are rarely kept
+_OLDEST_MS = 1000 * 365 * 86_400_000  # longer is for ever, and no timedelta
 # So many partitions times snapshots are walked: 48 of a cluster with 100,000 partitions.
 _MOST_CELLS = 5_000_000
 _FEWEST, _MOST = 24, 336
@@ -92,87 +82,83 @@ class Simulation:
         }
 
 
+def walked_here(store: ClusterStore, asked: Asked) -> Walked | None:
+    """The policy over all that the store shows, in this process. Raises StoreError."""
+    lines, telling = told(store, asked)
+    return walked(asked, [lines], ([each] for each in telling))
+
+
 def week(
     store: ClusterStore,
     policy: Policy,
     now: datetime,
     declared: Declared,
     span: timedelta = WEEK,
+    *,
+    walking: Walking = walked_here,
 ) -> Simulation:
     """The policy as it is defined now, over the snapshots kept of the past `span`.
 
     `declared` gives the declarations of topics: a replay window holds in the past as it does now.
-    Raises StoreError; snapshots that are damaged, or pruned meanwhile, are left out.
+    Raises StoreError, and what `walking` does; snapshots that are damaged, or pruned meanwhile, are
+    left out.
     """
+    asked = _asked(store, policy, now, declared, span)
+    if asked is not None and (found := walking(store, asked)) is not None:
+        return _result(policy, found)
+    why = (
+        f"No topic that policy {policy.name} is for is in the kept snapshots."
+        if asked is not None and not asked.topics.names
+        else "No snapshot of this time is kept: nothing can be said yet."
+    )
+    count = 0 if asked is None else len(asked.read)
+    return Simulation(now - span, now, count, 0, 0, 0, 0, 0, 0, (), (why,))
+
+
+def _asked(
+    store: ClusterStore, policy: Policy, now: datetime, declared: Declared, span: timedelta
+) -> Asked | None:
+    """What every bucket is asked; None where no snapshot tells of this time."""
     every = store.ids("snapshots")
     most = _affordable(store, every)
     taken = times(store, every, now)
     read = chosen(taken, now - span, now, most)
-    topics = declared([name for name in _topics(store, every) if policy.matches(name)])
-    longest = max((d.replay_window for d in topics.values()), default=timedelta(0))
-    before_from = now - span - max(reach(policy.target), longest)
+    declarations = declared([name for name in _topics(store, every) if policy.matches(name)])
+    longest = max((d.replay_window for d in declarations.values()), default=timedelta(0))
+    before_from = now - span - max(_reach(policy.target), longest)
     before = chosen(taken, before_from, now - span, most)
     others = unanalyzed(store, every, read)
-    found = rows(store, sorted({*before, *others, *read}), policy.matches)
-    known = [snapshot for snapshot in read if snapshot in found.topic_of]
-    if known and len(found):
-        ends = Ends()
-        for at, high_watermark, leader_epoch in earlier(store, before, found):
-            ends.add(at, high_watermark, leader_epoch)
-        owning = _owners(store, policy, known[-1], found)
-        waive = policy.waive.keys() - (owning or {}).values()
-        telling = moments(store, known, found, memory(store, found, now), others, waive=waive)
-        walk = _walked(
-            store, policy, known, found, ends,
-            owning=owning, telling=telling, window_ms=windows(found, topics), now=now,
-        )  # fmt: skip
-        if walk.points:
-            return _result(policy, found, walk)
-    why = (
-        f"No topic that policy {policy.name} is for is in the kept snapshots."
-        if known and not len(found)
-        else "No snapshot of this time is kept: nothing can be said yet."
-    )
-    return Simulation(now - span, now, len(known), 0, 0, 0, 0, 0, 0, (), (why,))
+    named = topics(store, sorted({*before, *others, *read}), policy.matches)
+    known = [snapshot for snapshot in read if snapshot in named.topic_of]
+    if not known:
+        return None
+    owning = _owners(store, policy, known[-1], named)
+    streams = memory.streams(store)
+    names = sorted({name for name, _ in named.names})
+    return Asked(
+        policy, now, named, tuple(known), tuple(before), tuple(others),
+        _keeps(store, known[-1], named, policy.target),
+        owning,
+        frozenset(policy.waive.keys() - (owning or {}).values()),
+        declarations,
+        {n: frozenset(lifted(policy, n, (owning or {}).get(n), streams)) for n in names},
+        _suspected(store, names, now),
+    )  # fmt: skip
 
 
-def _walked(
-    store: ClusterStore,
-    policy: Policy,
-    snapshots: list[str],
-    found: Rows,
-    ends: Ends,
-    *,
-    owning: Mapping[str, str | None] | None,
-    telling: Iterable[Moment],
-    window_ms: Ints,
-    now: datetime,
-) -> Walk:
-    keep = keeps(store, snapshots[-1], found, policy.target)
-    guarded = guarded_now(store, policy, found, owning or {}, now)
-    walk = Walk(policy, found, past_bytes(store, found), guarded)
-    walk.unowned = sorted(name for name, owner in (owning or {}).items() if owner is None)
-    for moment in telling:
-        owner = owners(owning, found, moment.commits.code) if owning is not None else None
-        ends.add(moment.at, moment.high_watermark, moment.leader_epoch)
-        walk.step(moment, wanted(moment, keep, ends, owner, window_ms), owner)
-    return walk
-
-
-def _result(policy: Policy, found: Rows, walk: Walk) -> Simulation:
-    topics = np.unique(found.topic[walk.met]).tolist()
+def _result(policy: Policy, found: Walked) -> Simulation:
     return Simulation(
-        from_=walk.points[0][0],
-        to=walk.points[-1][0],
-        snapshots=len(walk.points),
-        topics=len({found.names[at][0] for at in topics}),
-        purges=walk.purges,
-        partitions=int(walk.purged.sum()),
-        bytes=int(walk.bytes),
-        largest_backlog_bytes=max(point[1] for point in walk.points),
-        largest_backlog_without_bytes=max(point[2] for point in walk.points),
-        points=tuple(walk.points),
-        notes=tuple(notes(policy, walk)),
+        from_=found.points[0][0],
+        to=found.points[-1][0],
+        snapshots=len(found.points),
+        topics=found.topics,
+        purges=found.purges,
+        partitions=found.purged,
+        bytes=found.bytes,
+        largest_backlog_bytes=max(point[1] for point in found.points),
+        largest_backlog_without_bytes=max(point[2] for point in found.points),
+        points=found.points,
+        notes=tuple(notes(policy, found)),
     )
 
 
@@ -196,20 +182,86 @@ def _affordable(store: ClusterStore, snapshots: list[str]) -> int:
 
 
 def _owners(
-    store: ClusterStore, policy: Policy, snapshot: str, found: Rows
+    store: ClusterStore, policy: Policy, snapshot: str, named: Topics
 ) -> Mapping[str, str | None] | None:
     """The owner of each topic by the groups of the newest snapshot; None where all groups count."""
     if policy.committed_by != "owner":
         return None
     groups = store.read("snapshots", snapshot, "groups", ["group_id"])["group_id"]
     known = frozenset(groups.to_pylist())
-    return {name: owner_of(policy, name, known) for name, _ in found.names}
+    return {name: owner_of(policy, name, known) for name, _ in named.names}
+
+
+def _suspected(store: ClusterStore, names: list[str], now: datetime) -> dict[str, str]:
+    """The guard of unseen readers of the topics that they may read.
+
+    By the newest analysis, which measured all topics; kept snapshots are read of those alone of
+    which it cannot tell what older ones say.
+    """
+    found = _settled(store, names, now)
+    if rest := [name for name in names if name not in found]:
+        found |= standards.readings(store, rest, now)
+    return {n: guard.name for n in names if (guard := suspicion(reading_of(found, n)))}
+
+
+def _settled(store: ClusterStore, names: list[str], now: datetime) -> dict[str, TopicReading]:
+    analysis = store.latest("findings")
+    if analysis is None:
+        return {}
+    own = pc.field("topic").isin(pa.array(names, pa.string()))
+    return settled(store.read("findings", analysis, "unseen_readers", only=own).to_pylist(), now)
+
+
+def _reach(target: str) -> timedelta:
+    """How long before a moment snapshots tell what a target keeps of it."""
+    wanted = parse_target(target)
+    return _RETENTION if wanted.kind == "retention" else wanted.keep_for or timedelta(0)
+
+
+def _keeps(store: ClusterStore, snapshot: str, named: Topics, target: str) -> Keeps | None:
+    """What the target keeps of each topic; None for `committed`. `retention` is read from a
+    snapshot's configs. Raises StoreError.
+    """
+    wanted = parse_target(target)
+    if wanted.kind == "committed":
+        return None
+    count = len(named.names)
+    if wanted.kind == "retention":
+        return Keeps(*_retention(store, snapshot, named))
+    age = wanted.keep_for // timedelta(milliseconds=1) if wanted.keep_for else FOR_EVER
+    size = wanted.keep_bytes or FOR_EVER
+    return Keeps(
+        age_ms=np.full(count, age, dtype=np.int64),
+        size_bytes=np.full(count, size, dtype=np.int64),
+        known=np.ones(count, dtype=bool),
+    )
+
+
+def _retention(store: ClusterStore, snapshot: str, named: Topics) -> tuple[Ints, Ints, Flags]:
+    wanted = (pc.field("scope") == "topic") & pc.field("key").isin(
+        ["retention.ms", "retention.bytes"]
+    )
+    columns = ["scope", "name", "key", "value"]
+    table = store.read("snapshots", snapshot, "configs", columns, only=wanted)
+    found: dict[tuple[str, str], int] = {
+        (row["name"], row["key"]): int(row["value"])
+        for row in table.to_pylist()
+        if row["value"] is not None
+    }
+    age = np.array([found.get((name, "retention.ms"), FOR_EVER) for name, _ in named.names])
+    size = np.array([found.get((name, "retention.bytes"), FOR_EVER) for name, _ in named.names])
+    known = [
+        (name, "retention.ms") in found and (name, "retention.bytes") in found
+        for name, _ in named.names
+    ]
+    age = np.where((age < 0) | (age > _OLDEST_MS), FOR_EVER, age)
+    return age.astype(np.int64), np.maximum(size, FOR_EVER).astype(np.int64), np.array(known, bool)
 
 
 # What a simulation does not know, or what kept the policy back, in sentences with counts.
 
 
-def notes(policy: Policy, walk: Walk) -> Iterator[str]:
+def notes(policy: Policy, walk: Walked) -> Iterator[str]:
     """The sentences, what concerns every number first."""
     yield _sparse(policy, walk)
     yield from _kept_back(policy, walk)
@@ -217,7 +269,7 @@ def notes(policy: Policy, walk: Walk) -> Iterator[str]:
     yield from _unknown(policy, walk)
 
 
-def _sparse(policy: Policy, walk: Walk) -> str:
+def _sparse(policy: Policy, walk: Walked) -> str:
     count = len(walk.points)
     if count < 2:
         return (
@@ -235,7 +287,7 @@ def _sparse(policy: Policy, walk: Walk) -> str:
     )
 
 
-def _kept_back(policy: Policy, walk: Walk) -> Iterator[str]:
+def _kept_back(policy: Policy, walk: Walked) -> Iterator[str]:
     count = len(walk.points)
     if walk.closed:
         yield (
@@ -256,43 +308,43 @@ def _kept_back(policy: Policy, walk: Walk) -> Iterator[str]:
         yield f"At {walk.over_budget} of {count} snapshots its budget left partitions out."
 
 
-def _guarded(walk: Walk) -> Iterator[str]:
-    if walk.guarded.names:
-        stands = ", ".join(f"{name} on {n}" for name, n in walk.guarded.names.items())
+def _guarded(walk: Walked) -> Iterator[str]:
+    if walk.guards:
+        stands = ", ".join(f"{name} on {n}" for name, n in walk.guards.items())
         yield (
-            f"{_partitions(walk.guarded.partitions)} guarded today, counted as guarded all "
+            f"{_partitions(walk.guarded)} guarded today, counted as guarded all "
             f"the time ({stands})."
         )
-    for name, count in sorted(walk.not_waived.items()):
+    for name, count in walk.not_waived.items():
         yield (
             f"At {count} of {len(walk.points)} snapshots group {name} was listed: it is not waived "
             "then, and holds what it has not read."
         )
-    if walk.forbidden.any():
+    if walk.forbidden:
         yield (
-            f"{_partitions(int(walk.forbidden.sum()))} kept at some snapshot for the sake of "
+            f"{_partitions(walk.forbidden)} kept at some snapshot for the sake of "
             "groups: one had not read up to the target, or had committed no offset."
         )
 
 
-def _unknown(policy: Policy, walk: Walk) -> Iterator[str]:
+def _unknown(policy: Policy, walk: Walked) -> Iterator[str]:
     if walk.unowned:
         topics = ", ".join(walk.unowned[:3]) + (" …" if len(walk.unowned) > 3 else "")
         yield f"No group is known that owns {topics}: nothing of it would be purged."
-    if walk.moved.any():
+    if walk.moved:
         yield (
-            f"The log start of {_partitions(int(walk.moved.sum()), 'moved')} by retention or by "
+            f"The log start of {_partitions(walk.moved, 'moved')} by retention or by "
             "purges, this policy's own if it was on: those bytes are not counted for it, "
             "and both lines fall there."
         )
-    if walk.young.any():
+    if walk.young:
         yield (
-            f"{_partitions(int(walk.young.sum()))} not told by any older snapshot what "
+            f"{_partitions(walk.young)} not told by any older snapshot what "
             f"{policy.target} keeps: nothing is counted there at first."
         )
-    if walk.unmeasured.any():
+    if walk.unmeasured:
         yield (
-            f"{_partitions(int(walk.unmeasured.sum()))} not measured at some snapshot: those "
+            f"{_partitions(walk.unmeasured)} not measured at some snapshot: those "
             "bytes are missing from the sums."
         )
     yield (
@@ -314,137 +366,3 @@ def length(span: timedelta) -> str:
 def _partitions(count: int, verb: str = "") -> str:
     be = verb or ("is" if count == 1 else "are")
     return f"{count} partition{'' if count == 1 else 's'} {be}"
-
-
-# A policy over the moments of the past: what it would have purged at each, and what was left.
-
-_HOUR = timedelta(hours=1)
-_NEVER = np.iinfo(np.int64).min
-
-
-class Walk:
-    """`step` takes the next moment; the other attributes are what came of all so far.
-
-    `points`: when, the backlog just before a purge, the backlog as it was. `purges` counts runs,
-    one per owner of the topics. The flags are per row: `met` by any moment, `purged` at least
-    once, `moved` by something else than the policy, `unmeasured` where sizes were not told,
-    `forbidden` by groups at some moment, `young`: no snapshot is old enough to tell the target.
-    The counts are of moments: `closed`, `untriggered`, `without_groups` and `over_budget`, and
-    `not_waived`, of each group that the policy waives and that was listed.
-    """
-
-    def __init__(self, policy: Policy, rows: Rows, bytes_of: PastBytes, guarded: Guarded) -> None:
-        self.policy, self.guarded = policy, guarded
-        self.points: list[tuple[datetime, int, int]] = []
-        self.purges, self.bytes = 0, 0.0
-        self.unowned: list[str] = []  # topics whose owner no group is
-        self.not_waived: Counter[str] = Counter()
-        self.closed = self.untriggered = self.without_groups = self.over_budget = 0
-        self.met, self.purged, self.moved, self.unmeasured, self.forbidden, self.young = (
-            np.zeros(len(rows), dtype=bool) for _ in range(6)
-        )
-        self._bytes_of = bytes_of
-        self._targets, self._lows = bytes_of.meter(), bytes_of.meter()
-        self._below = np.zeros(len(rows))
-        self._start = np.full(len(rows), ABSENT, dtype=np.int64)
-        self._begun = np.full(len(rows), _NEVER, dtype=np.int64)
-        self._used: deque[tuple[datetime, int, float]] = deque()
-        self._topic_bytes: tuple[datetime, float] | None = None
-
-    def step(self, moment: Moment, wanted: Wanted, owner: Ints | None) -> None:
-        """The next moment, its targets, and whose each row is (None: all are purged together)."""
-        self.not_waived.update(moment.listed)
-        told = wanted.target >= 0
-        target = np.where(told, wanted.target, 0)
-        below = self._targets(target)
-        own = self._backlogs(moment, told, target, below)
-        self.met |= told
-        self.unmeasured |= np.isnan(own)
-        self.young |= wanted.young
-        may = told & (target > self._start) & ~self.guarded.rows
-        self.forbidden |= may & wanted.forbidden
-        if self._begins(moment):
-            due = may & ~wanted.forbidden & self._due(moment)
-            row = self._within(moment, np.flatnonzero(due), own)
-            self._count(row, own, owner)
-            self._start[row], self._below[row] = target[row], below[row]
-            self._begun[row] = microseconds(moment.at)
-
-    def _backlogs(self, moment: Moment, told: Flags, target: Ints, below: Floats) -> Floats:
-        """Note both backlogs of this moment; per row that with the policy, NaN: not measured."""
-        low = np.where(told, moment.log_start, 0)
-        below_low = self._lows(low)
-        moves = told & (moment.log_start > self._start)
-        self.moved |= moves & (self._start >= 0)
-        self._start = np.where(moves, low, self._start)
-        self._below = np.where(moves, below_low, self._below)
-        start = np.minimum(np.where(told, self._start, 0), target)  # commits may be set back
-        own = np.maximum(below - self._below, 0) + self._bytes_of.evenly(start, target, moment)
-        without = below - below_low + self._bytes_of.evenly(low, target, moment)
-        self.points.append((moment.at, _sum(own[told]), _sum(without[told])))
-        return np.where(told, own, 0.0)
-
-    def _begins(self, moment: Moment) -> bool:
-        """Whether the policy would have run at all; what kept it is counted."""
-        triggered = self._triggered(moment)  # first: it remembers the sizes
-        if not is_open(self.policy, moment.at):
-            self.closed += 1
-        elif not triggered:
-            self.untriggered += 1
-        elif not moment.groups_complete:
-            self.without_groups += 1
-        else:
-            return True
-        return False
-
-    def _triggered(self, moment: Moment) -> bool:
-        trigger = self.policy.trigger
-        before, now = self._topic_bytes, float(np.nansum(moment.size_bytes))
-        self._topic_bytes = moment.at, now
-        if trigger.share is not None:
-            return moment.fullest is not None and moment.fullest > trigger.share
-        if trigger.bytes_per_hour is None:
-            return True
-        if before is None or moment.at <= before[0]:
-            return False
-        return (now - before[1]) / ((moment.at - before[0]) / _HOUR) > trigger.bytes_per_hour
-
-    def _due(self, moment: Moment) -> Flags:
-        return self._begun <= microseconds(moment.at - self.policy.min_purge_interval)
-
-    def _count(self, row: Ints, backlog: Floats, owner: Ints | None) -> None:
-        if len(row):
-            self.purges += 1 if owner is None else len(np.unique(owner[row]))
-            self.bytes += float(np.nansum(backlog[row]))
-            self.purged[row] = True
-
-    def _within(self, moment: Moment, row: Ints, backlog: Floats) -> Ints:
-        """Those of these rows that the hour's budgets allow, as `budget.within` chooses them.
-
-        Longest waiting first; after a gap of several hours as many budgets may be spent.
-        """
-        most, most_bytes = self.policy.most_partitions_per_hour, self.policy.most_bytes_per_hour
-        if most is None and most_bytes is None:
-            return row
-        hours = max((moment.at - self._before(moment)) / _HOUR, 1.0)
-        while self._used and self._used[0][0] <= moment.at - hours * _HOUR:
-            self._used.popleft()
-        row = row[np.argsort(self._begun[row], kind="stable")]
-        kept = row
-        if most_bytes is not None:  # what is not measured, or larger than an hour's, never fits
-            kept = kept[np.nan_to_num(backlog[kept], nan=np.inf) <= most_bytes]
-            free = most_bytes * hours - sum(used[2] for used in self._used)
-            kept = kept[np.cumsum(backlog[kept]) <= free]
-        if most is not None:
-            kept = kept[: max(int(most * hours) - sum(used[1] for used in self._used), 0)]
-        self.over_budget += len(kept) < len(row)
-        self._used.append((moment.at, len(kept), float(backlog[kept].sum())))
-        return kept
-
-    def _before(self, moment: Moment) -> datetime:
-        """When the moment before this one was."""
-        return self.points[-2][0] if len(self.points) > 1 else moment.at
-
-
-def _sum(values: Floats) -> int:
-    return int(np.nansum(values))

@@ -2,7 +2,7 @@
 
 Who looks needs READ on the topic (Kafka's `KafkaApis.handleFetchRequest`) and, with [people], the
 operator's role: records may hold what the pages' readers shall not see. Neither the plan nor the
-journal learns of it.
+journal learns of it. And how old the oldest records are, which is no secret.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.records import read_records
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.domain import rights
-from dashboard.domain.model import PartitionOffsets, TopicPartition
+from dashboard.domain.model import OffsetAtTime, PartitionOffsets, TopicPartition, TopicState
 from dashboard.domain.records import TIMED_OUT, LookedAt, Span
 from dashboard.people import people
 from dashboard.people.people import Who
@@ -71,9 +71,7 @@ def look(
     client = client_for(settings, store, client_overrides)
     patience = min(settings.broker_timeout, PATIENCE)
     with connect(client, patience, cluster_id=store.cluster_id) as live:
-        if (reached := live.cluster_id()) != store.cluster_id:
-            text = guard("cluster-mismatch", planned=store.cluster_id, found=reached)
-            raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
+        _refuse_another(live, store.cluster_id)
         refuse_without_offsets_topic(live)
         places, principal = _places(live, asked), live.principal()
     spans = {row.key: span for row in places if (span := _span(row)) is not None}
@@ -84,6 +82,12 @@ def look(
             sampled=asked.sampled, values=asked.values, deadline=deadline,
         )  # fmt: skip
     return tuple(_explained(read.get(row.key, row), principal) for row in places)
+
+
+def _refuse_another(live: LiveCluster, cluster_id: str) -> None:
+    if (reached := live.cluster_id()) != cluster_id:
+        text = guard("cluster-mismatch", planned=cluster_id, found=reached)
+        raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
 
 
 def refuse_without_offsets_topic(live: Cluster) -> None:
@@ -153,6 +157,54 @@ def _explained(row: LookedAt, principal: str | None) -> LookedAt:
         return replace(row, why=f"{who} has no READ on topic {row.topic}: {line}")
     said = [_SAID[row.error]] if row.error in _SAID else []
     return replace(row, why=": ".join([*said, *([row.why] if row.why else [])]))
+
+
+# How old the oldest records are: their times alone, so Describe is enough.
+
+_ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # the first that a record can bear
+
+
+@dataclass(frozen=True, slots=True)
+class Oldest:
+    """Of a topic the earliest time that the first record of a partition bears; `at` is None where
+    it has no record with a time. `error`: of some partition it could not be read, which and why.
+    """
+
+    topic: str
+    at: datetime | None
+    partition: int | None = None
+    error: str | None = None
+
+
+def oldest(
+    settings: Settings,
+    store_root: str,
+    cluster: str | None,
+    topics: Sequence[str],
+    *,
+    client_overrides: Mapping[str, str] | None = None,
+) -> tuple[Oldest, ...]:
+    """Of each topic, in their order, by ListOffsets for the beginning of time. Changes nothing.
+
+    Raises RefusedError CLUSTER_MISMATCH, StoreError, SettingsError, and ClusterError when no broker
+    answers.
+    """
+    store = Store(store_root).cluster(cluster)
+    client = client_for(settings, store, client_overrides)
+    patience = min(settings.broker_timeout, PATIENCE)
+    with connect(client, patience, cluster_id=store.cluster_id) as live:
+        _refuse_another(live, store.cluster_id)
+        states = live.topics(topics)
+        keys = [TopicPartition(t, p.partition) for t in topics for p in states[t].partitions]
+        found = live.offsets_at(keys, _ANY_TIME)
+    return tuple(_oldest(states[topic], [found[k] for k in keys if k.topic == topic])
+                 for topic in topics)  # fmt: skip
+
+
+def _oldest(state: TopicState, found: Sequence[OffsetAtTime]) -> Oldest:
+    at, partition = min(((o.at, o.partition) for o in found if o.at), default=(None, None))
+    failed = next((f"{state.topic}-{o.partition}: {o.error}" for o in found if o.error), None)
+    return Oldest(state.topic, at, partition, state.error or failed)
 
 
 # What to look at of a plan.

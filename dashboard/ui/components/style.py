@@ -123,6 +123,8 @@ _LAYOUT = """
 .lw-counts{display:flex;gap:8px 22px;flex-wrap:wrap}
 .lw-counts div{min-width:84px}
 .lw-counts b{font-size:22px;display:block}
+.lw-tiles div{flex:1 1 130px;padding:6px 12px;border-radius:6px;background:var(--lw-panel)}
+.lw-tiles small{display:block}
 @media(max-width:640px){
 [data-testid=stLayoutWrapper]:has(>.st-key-lw-nav){position:static}
 .st-key-lw-nav{gap:0}

@@ -31,6 +31,7 @@ from dashboard.store.snapshot_files import Kind, Manifest
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.ui.session import routes
 from dashboard.views.facts import partition_facts
+from dashboard.views.headline import Headline, headline
 from dashboard.views.topic_rows import TopicRow, topic_rows
 
 # A snapshot's and findings' tables, and what is derived from them: read once, for all sessions.
@@ -120,6 +121,13 @@ def facts_of(screen: Screen, target: str = "committed") -> pa.Table:
     )
 
 
+def headline_of(screen: Screen) -> Headline:
+    """The cluster's numbers, as Overview tells them first."""
+    found = findings_of(screen)
+    blockers, disks = found.table("blockers"), found.table("disks")
+    return found.derived("headline", lambda: headline(facts_of(screen), blockers, disks))
+
+
 def rows_of(screen: Screen) -> list[TopicRow]:
     """One row per topic of the committed target."""
     found = findings_of(screen)
@@ -206,7 +214,7 @@ def store() -> Store:
 
 def named_cluster() -> str | None:
     """The cluster that the address names, or the one that `lowwater dashboard` was started with."""
-    return routes.cluster() or _argument()
+    return routes.cluster() or argument()
 
 
 def open_cluster() -> ClusterStore:
@@ -267,9 +275,11 @@ def chosen(among: Sequence[Choice]) -> Choice | None:
     return next((each for each in among if named in (each.cluster_id, each.key)), None)
 
 
-def newest() -> Screen:
-    """The newest snapshot and analysis. Raises StoreError NO_SNAPSHOT when nothing is there."""
-    cluster = open_cluster()
+def newest(cluster: ClusterStore | None = None) -> Screen:
+    """The newest snapshot and analysis, of the chosen cluster unless another is given. Raises
+    StoreError NO_SNAPSHOT when nothing is there.
+    """
+    cluster = cluster or open_cluster()
     snapshot_id, analysis_id = cluster.latest_snapshot(), cluster.latest("findings")
     return Screen(
         settings=settings(),
@@ -335,7 +345,8 @@ def _forget_others(cluster_id: str) -> None:
     st.session_state[_CLUSTER_KEY] = cluster_id
 
 
-def _argument() -> str | None:
+def argument() -> str | None:
+    """The cluster that `lowwater dashboard` was started with."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--cluster")
     found, _ = parser.parse_known_args(sys.argv[1:])

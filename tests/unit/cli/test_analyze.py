@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli.machine import analyze
 from dashboard.cli.main import main
+from dashboard.core import analysis_child
 from tests.support import sample_store
 
 
@@ -27,7 +27,9 @@ def data(tmp_path: Path) -> str:
 @pytest.fixture
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Let `analyze` start this body as its child."""
-    return lambda body: monkeypatch.setattr(analyze.sys, "executable", _child(tmp_path, body))
+    return lambda body: monkeypatch.setattr(
+        analysis_child.sys, "executable", _child(tmp_path, body)
+    )
 
 
 def _child(tmp_path: Path, body: str) -> str:
@@ -108,7 +110,7 @@ def test_a_child_without_a_result_is_a_failed_analysis(
 def test_without_a_snapshot_no_child_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(analyze.sys, "executable", str(tmp_path / "none"))
+    monkeypatch.setattr(analysis_child.sys, "executable", str(tmp_path / "none"))
     assert main(["analyze", "--data", str(tmp_path), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "NO_SNAPSHOT"
 
@@ -127,7 +129,6 @@ def test_ctrl_c_and_sigterm_end_the_child_and_give_130(
     )
     script = (
         "import sys; from dashboard.cli.main import main;"
-        "from dashboard.cli.machine import analyze;"
         f"sys.executable = {_child(tmp_path, body)!r};"
         f"sys.exit(main(['analyze', '--data', {data!r}, '--json']))"
     )
@@ -136,7 +137,7 @@ def test_ctrl_c_and_sigterm_end_the_child_and_give_130(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(analyze.__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": str(Path(analysis_child.__file__).parents[2])},
     )
     deadline = time.monotonic() + 120
     while not (tmp_path / "pid").exists() and time.monotonic() < deadline:

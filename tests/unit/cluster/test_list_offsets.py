@@ -39,7 +39,7 @@ def answered() -> bytes:
     one_topic = ListOffsetsResponse.ListOffsetsTopicResponse
     one = one_topic.ListOffsetsPartitionResponse
     rows = [
-        one(partition_index=p, error_code=p, timestamp=-1, offset=2**40 + p, leader_epoch=3,
+        one(partition_index=p, error_code=p, timestamp=p - 1, offset=2**40 + p, leader_epoch=3,
             version=5)
         for p in (0, 6)
     ]  # fmt: skip
@@ -54,7 +54,7 @@ def test_a_request_is_encoded_as_kafkas_schema_says() -> None:
 
 def test_an_answer_is_decoded_as_kafkas_schema_says() -> None:
     found = list(list_offsets.decode(memoryview(answered())))
-    assert found == [("ä", 0, 0, 2**40), ("ä", 6, 6, 2**40 + 6)]
+    assert found == [("ä", 0, 0, -1, 2**40), ("ä", 6, 6, 5, 2**40 + 6)]
 
 
 @pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b[:-30], lambda b: b + b"\0"])

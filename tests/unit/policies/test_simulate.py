@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from analytics import __main__ as service
+from analytics import tasks
 from dashboard.history.seen_topics import UNKNOWN_ID
+from dashboard.history.week.walk import Asked, Walked
 from dashboard.policies.simulate import simulate
 from dashboard.policies.simulate.simulate import Simulation
 from dashboard.purge.evidence import memory, standards
 from dashboard.safety.unseen_readers import TopicReading
 from dashboard.settings.policies.policy import Policy
-from dashboard.settings.settings import declaration
+from dashboard.settings.settings import TopicDeclaration, declaration
 from dashboard.store.snapshots import ClusterStore
+from tests.support import in_process
 from tests.unit.policies.examples import NOON, policy
 from tests.unit.policies.kept_history import (
     Log,
@@ -41,12 +46,23 @@ def hourly(cluster: ClusterStore, hours: Sequence[Sequence[Log]]) -> None:
 def week(
     cluster: ClusterStore, definition: Policy, now: datetime, window: timedelta = timedelta(0)
 ) -> Simulation:
-    """The week of a policy, with a replay window on every topic."""
+    """The week of a policy, with a replay window on every topic; by tasks it is the same."""
     of = declaration("*", {"readers": "groups"}, "here")
-    return simulate.week(
-        cluster, definition, now,
-        lambda topics: dict.fromkeys(topics, replace(of, replay_window=window)),
-    )  # fmt: skip
+
+    def declared(topics: Collection[str]) -> dict[str, TopicDeclaration]:
+        return dict.fromkeys(topics, replace(of, replay_window=window))
+
+    found = simulate.week(cluster, definition, now, declared)
+    assert simulate.week(cluster, definition, now, declared, walking=in_buckets) == found
+    return found
+
+
+def in_buckets(cluster: ClusterStore, asked: Asked) -> Walked | None:
+    """As Spark's tasks walk it, each of which sees some of the partitions."""
+    snapshot = replace(cluster.manifest("snapshots", asked.read[-1]), buckets=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "run", in_process.run)
+        return service.by_tasks(None, cluster, snapshot, pickle.loads(pickle.dumps(asked)))
 
 
 def backlogs(found: Simulation) -> list[tuple[int, int]]:
@@ -395,7 +411,7 @@ def test_kept_snapshots_are_read_for_unseen_readers_only_where_an_analysis_does_
 
     monkeypatch.setattr(standards, "readings", readings)
     found = week(cluster, policy('topics = ["*"]'), NOON)
-    assert asked == ["v", "w", "x"]
+    assert asked == ["v", "w", "x"] * 2, "for each way it is walked"
     assert "(unseen-reader-suspected on 1)" in told(found)
 
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dashboard.core.errors import RefusedError, UsageError
-from dashboard.domain.model import Authorized, PartitionOffsets, TopicPartition, TopicState
+from dashboard.domain.model import (
+    Authorized,
+    OffsetAtTime,
+    PartitionOffsets,
+    PartitionState,
+    TopicPartition,
+    TopicState,
+)
 from dashboard.domain.records import LookedAt, Record, Span
 from dashboard.people.people import Actor
 from dashboard.purge.evidence import look as looking
-from dashboard.purge.evidence.look import LookRequest, look, planned
+from dashboard.purge.evidence.look import LookRequest, Oldest, look, oldest, planned
 from dashboard.settings.people import PeopleSettings
 from dashboard.settings.settings import Settings
 from tests.unit.cli.plans import CLUSTER_ID, a_plan, known_cluster
@@ -34,6 +41,7 @@ class Live:
         self.rights: frozenset[str] | None = READ
         self.topic_id = "id"
         self.place = PartitionOffsets("orders", 0, 100, 900, 1000)
+        self.found: dict[int, OffsetAtTime] = {}
 
     def __enter__(self) -> Live:
         return self
@@ -49,13 +57,20 @@ class Live:
 
     def topics(self, names: list[str]) -> dict[str, TopicState]:
         error = self.offsets_topic if names == ["__consumer_offsets"] else None
-        return {name: TopicState(name, self.topic_id, False, (), error) for name in names}
+        parts = tuple(
+            PartitionState("orders", partition, 1, 0, (1,), (1,)) for partition in self.found
+        )
+        return {name: TopicState(name, self.topic_id, False, parts, error) for name in names}
 
     def authorized(self, topics: list[str], _: object) -> Authorized:
         return Authorized(None, dict.fromkeys(topics, self.rights), {})
 
     def offsets(self, keys: Mapping[TopicPartition, int], _: object) -> Any:
         return dict.fromkeys(keys, self.place)
+
+    def offsets_at(self, keys: list[TopicPartition], at: datetime) -> Any:
+        assert at.timestamp() == 0
+        return {key: self.found[key.partition] for key in keys}
 
 
 @pytest.fixture
@@ -178,3 +193,35 @@ def test_of_a_plan_the_free_partitions_come_first_and_one_may_be_named() -> None
     assert planned(plan, [guarded]) == {guarded: 600}
     with pytest.raises(UsageError, match="orders-7"):
         planned(plan, [TopicPartition("orders", 7)])
+
+
+EARLY, LATE = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def test_the_oldest_record_is_the_earliest_first_one_of_a_partition(
+    live: Live, settings: Settings
+) -> None:
+    live.found = {
+        0: OffsetAtTime("orders", 0, 100, at=LATE),
+        1: OffsetAtTime("orders", 1, 7, at=EARLY),
+        2: OffsetAtTime("orders", 2, None),
+        3: OffsetAtTime("orders", 3, 4),  # written before records bore times
+    }
+    assert oldest(settings, settings.data, None, ["orders"]) == (Oldest("orders", EARLY, 1),)
+    live.found = {2: live.found[2]}
+    assert oldest(settings, settings.data, None, ["orders"]) == (Oldest("orders", None),)
+
+
+def test_a_partition_that_does_not_tell_its_oldest_record_is_named(
+    live: Live, settings: Settings
+) -> None:
+    live.found = {
+        0: OffsetAtTime("orders", 0, 100, at=LATE),
+        1: OffsetAtTime("orders", 1, None, "LEADER_NOT_AVAILABLE"),
+    }
+    (found,) = oldest(settings, settings.data, None, ["orders"])
+    assert found == Oldest("orders", LATE, 0, "orders-1: LEADER_NOT_AVAILABLE")
+    live.id = "another"
+    with pytest.raises(RefusedError) as refused:
+        oldest(settings, settings.data, None, ["orders"])
+    assert refused.value.code == "CLUSTER_MISMATCH"

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.safety.explained import measures
 from dashboard.safety.progress import Sample
+from tests.support.examples import examples
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 HELD = 10**9  # offsets, beside which a log start that moves is nothing
@@ -100,7 +101,7 @@ def _passed(steps: Sequence[tuple[Commits, Logs]], group: str, place: Place) -> 
     return passed
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(_STEPS)
 def test_arrays_explain_what_one_commit_after_the_other_does(
     steps: list[tuple[Commits, Logs]],

@@ -16,11 +16,12 @@ from analytics.readers import groups, holds, partitions, topics
 from analytics.readers.partitions import described
 from dashboard.domain.model import Group, GroupOffset, TopicPartition
 from dashboard.estimate.curve_tables import from_table
-from dashboard.policies.simulate.past import earlier, moments
-from dashboard.policies.simulate.past_rows import memory as remembered
-from dashboard.policies.simulate.past_rows import rows, unanalyzed
-from dashboard.policies.simulate.past_targets import Ends, wanted
-from dashboard.policies.simulate.past_targets import windows as window_of
+from dashboard.history.week.moments import earlier, moments
+from dashboard.history.week.rows import memory as remembered
+from dashboard.history.week.rows import rows, unanalyzed
+from dashboard.history.week.rows import topics as named
+from dashboard.history.week.targets import Ends, wanted
+from dashboard.history.week.targets import windows as window_of
 from dashboard.purge.evidence import memory
 from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.standards import Standards
@@ -324,7 +325,7 @@ def _simulated(
     waive: Collection[str] = (),
 ) -> None:
     every, latest = store.ids("snapshots"), store.latest_snapshot()
-    found = rows(store, every, lambda _: True)
+    found = rows(store, named(store, every, lambda _: True))
     ends, window = Ends(), window_of(found, case.declarations)
     for ended in earlier(store, [name for name in every if name not in read], found):
         ends.add(*ended)

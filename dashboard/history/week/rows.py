@@ -1,6 +1,6 @@
-"""Which partitions a policy would have met in kept snapshots: one row each, in rising order; what
-plans of the past remembered of groups that no snapshot of the time showed any more, and what is
-guarded today.
+"""Which partitions of some topics kept snapshots hold: one row each, in rising order; what plans of
+the past remembered of groups that no snapshot of the time showed any more, and what is guarded
+today.
 
 A topic that was recreated under its name is another topic: its offsets mean other records.
 
@@ -26,16 +26,23 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints, keys, positions
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.findings_age import late, newest_analysis
-from dashboard.policies import matching
-from dashboard.purge.evidence import standards
-from dashboard.purge.evidence.memory import streams as known_streams
 from dashboard.safety import epochs
-from dashboard.safety.unseen_readers import TopicReading, reading_of, settled, suspicion
-from dashboard.settings.policies.policy import Policy
 from dashboard.store.snapshots import ClusterStore
 
 ABSENT = -1  # an offset that no snapshot tells
 GONE = ("SNAPSHOT_NOT_FOUND", "STORE_UNREADABLE")
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Those of some snapshots that are wanted, by name and id.
+
+    `topic_of`: per snapshot, which of `names` each of its topic numbers is; ABSENT for topics
+    that are not wanted.
+    """
+
+    names: tuple[tuple[str, str | None], ...]
+    topic_of: Mapping[str, Ints]
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,7 @@ class Rows:
         """Which lines of a snapshot's long tables are of the topics (None: all): of the others no
         more is held than one file's.
         """
-        topic_of = self.topic_of[snapshot]
-        return _lines_of(np.flatnonzero(topic_of >= 0).tolist(), len(topic_of))
+        return lines_of(self.topic_of[snapshot])
 
     def find(self, table: pa.Table, topic_of: Ints) -> Ints:
         """The row of each line of a snapshot's table; ABSENT for what is not wanted."""
@@ -105,37 +111,55 @@ class Rows:
         return epochs.ends(topic, partition, known, cut)
 
 
-def rows(store: ClusterStore, snapshots: Iterable[str], wanted: Callable[[str], bool]) -> Rows:
-    """The rows of these snapshots, for the topics whose name is wanted.
+def topics(store: ClusterStore, snapshots: Iterable[str], wanted: Callable[[str], bool]) -> Topics:
+    """The topics of these snapshots whose name is wanted.
 
     A snapshot that was pruned meanwhile, or is damaged, is missing in `topic_of`.
     """
     numbering = _Numbering(wanted)
-    met = np.zeros(0, dtype=np.int64)
     topic_of: dict[str, Ints] = {}
     for snapshot in snapshots:
         try:
-            topics = store.read("snapshots", snapshot, "topics", ["topic_no", "topic", "topic_id"])
-            own = _lines_of(numbering.chosen(topics), topics.num_rows)
-            columns = ["topic_no", "partition"]
+            found = store.read("snapshots", snapshot, "topics", ["topic_no", "topic", "topic_id"])
+        except StoreError as error:
+            if error.code not in GONE:
+                raise
+            continue
+        topic_of[snapshot] = numbering.of(found)
+    return Topics(tuple(numbering.names), topic_of)
+
+
+def rows(store: ClusterStore, topics: Topics) -> Rows:
+    """The rows of these topics, as far as this store shows them.
+
+    A snapshot that was pruned meanwhile, or is damaged, is missing in `topic_of`.
+    """
+    met = np.zeros(0, dtype=np.int64)
+    topic_of: dict[str, Ints] = {}
+    for snapshot, number in topics.topic_of.items():
+        columns, own = ["topic_no", "partition"], lines_of(number)
+        try:
             there = store.read("snapshots", snapshot, "partitions", columns, only=own)
         except StoreError as error:
             if error.code not in GONE:
                 raise
             continue
-        found = topic_of[snapshot] = numbering.of(topics)
-        topic = found[integers(there["topic_no"], 0)] if len(found) else np.zeros(0, dtype=np.int64)
-        own = topic >= 0
-        own_keys = keys(topic[own], integers(there["partition"], 0)[own])
+        topic_of[snapshot] = number
+        no = integers(there["topic_no"], 0)
+        topic = number[no] if len(number) else np.zeros(0, dtype=np.int64)
+        wanted = topic >= 0
+        own_keys = keys(topic[wanted], integers(there["partition"], 0)[wanted])
         if not positions(own_keys, met)[1].all():
             met = np.union1d(met, own_keys)
-    return Rows(tuple(numbering.names), met >> 32, met & 0xFFFFFFFF, topic_of)
+    return Rows(topics.names, met >> 32, met & 0xFFFFFFFF, topic_of)
 
 
-def _lines_of(numbers: Collection[int], every: int) -> pc.Expression | None:
-    if len(numbers) == every:
+def lines_of(topic_of: Ints) -> pc.Expression | None:
+    """Which lines of a snapshot's long tables are of wanted topics; None: all."""
+    numbers = np.flatnonzero(topic_of >= 0)
+    if len(numbers) == len(topic_of):
         return None
-    return pc.field("topic_no").isin(pa.array(list(numbers), pa.int32()))
+    return pc.field("topic_no").isin(pa.array(numbers, pa.int32()))
 
 
 class _Numbering:
@@ -144,28 +168,21 @@ class _Numbering:
     def __init__(self, wanted: Callable[[str], bool]) -> None:
         self.names: dict[tuple[str, str | None], int] = {}
         self._wanted = wanted
-        self._last: tuple[pa.Table, dict[int, tuple[str, str | None]]] | None = None
-
-    def chosen(self, topics: pa.Table) -> Mapping[int, tuple[str, str | None]]:
-        """The wanted topics of this table, name and id by their topic number."""
-        if self._last is None or not self._last[0].equals(topics):
-            number = integers(topics["topic_no"], 0).tolist()
-            named = zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True)
-            found = {
-                at: topic
-                for at, topic in zip(number, named, strict=True)
-                if topic in self.names or self._wanted(topic[0])
-            }
-            self._last = topics, found
-        return self._last[1]
+        self._last: tuple[pa.Table, Ints] | None = None
 
     def of(self, topics: pa.Table) -> Ints:
-        """Per topic number of this table its number here, ABSENT where it is not wanted."""
-        number = integers(topics["topic_no"], 0)
-        found = np.full(int(number.max(initial=-1)) + 1, ABSENT, dtype=np.int64)
-        for at, topic in self.chosen(topics).items():
-            found[at] = self.names.setdefault(topic, len(self.names))
-        return found
+        """Per topic number of this table its number here, ABSENT where it is not wanted; the same
+        array for the same topics.
+        """
+        if self._last is None or not self._last[0].equals(topics):
+            number = integers(topics["topic_no"], 0)
+            found = np.full(int(number.max(initial=-1)) + 1, ABSENT, dtype=np.int64)
+            named = zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True)
+            for at, topic in zip(number.tolist(), named, strict=True):
+                if topic in self.names or self._wanted(topic[0]):
+                    found[at] = self.names.setdefault(topic, len(self.names))
+            self._last = topics, found
+        return self._last[1]
 
 
 _HELD = ["topic", "topic_id", "partition", "group_id", "committed_offset", "leader_epoch",
@@ -269,29 +286,30 @@ class Guarded:
 
 def guarded_now(
     store: ClusterStore,
-    policy: Policy,
     rows: Rows,
-    owners: Mapping[str, str | None],
-    now: datetime,
+    lifted: Mapping[str, Collection[str]],
+    suspected: Mapping[str, str],
 ) -> Guarded:
-    """What the newest analysis says, and whom plans suspect to read unseen.
-
-    `owners` are of the topics, where their commits alone count.
+    """What the newest analysis says, but for guards that are `lifted` of a topic, and those of whom
+    plans suspect to read unseen: the guard's name by topic.
 
     Without an analysis its guards are missing: whoever asks is told by other means.
     """
     names = sorted({name for name, _ in rows.names})
     # Also of a topic that was recreated since: guards that are asked for here are of its name.
-    of_name = np.array([names.index(name) for name, _ in rows.names], dtype=np.int64)
+    number = {name: at for at, name in enumerate(names)}
+    of_name = np.array([number[name] for name, _ in rows.names], dtype=np.int64)
     own = keys(of_name[rows.topic], rows.partition)
-    pairs = _analysed(store, policy, names, owners) | _unseen(store, names, own, now)
+    of = {number[name]: guard for name, guard in suspected.items() if name in number}
+    unseen = {(key, of[key >> 32]) for key in own.tolist() if key >> 32 in of}
+    pairs = _analysed(store, names, lifted) | unseen
     found = np.isin(own, np.array(sorted({key for key, _ in pairs}), dtype=np.int64))
     each = sorted(Counter(guard for _, guard in pairs).items())
     return Guarded(found, len({key for key, _ in pairs}), dict(each))
 
 
 def _analysed(
-    store: ClusterStore, policy: Policy, names: list[str], owners: Mapping[str, str | None]
+    store: ClusterStore, names: list[str], lifted: Mapping[str, Collection[str]]
 ) -> set[tuple[int, str]]:
     """The guards of the newest analysis on partitions of these topics, numbered as the names."""
     analysis = store.latest("findings")
@@ -302,38 +320,13 @@ def _analysed(
     table = store.read("findings", analysis, "reclaimable", columns, only=own)
     of, name = _flat(table)
     number = integers(pc.index_in(table["topic"], value_set=wanted), 0)
-    streams = known_streams(store)
-    lifted = [matching.lifted(policy, topic, owners.get(topic), streams) for topic in names]
     stands = [
-        guard not in _OF_ITS_TIME and guard not in lifted[topic]
+        guard not in _OF_ITS_TIME and guard not in lifted.get(names[topic], ())
         for guard, topic in zip(name, number[of].tolist(), strict=True)
     ]
     kept = np.flatnonzero(np.array(stands, dtype=bool))
     on = keys(number, integers(table["partition"], 0))[of[kept]]
     return set(zip(on.tolist(), (name[k] for k in kept.tolist()), strict=True))
-
-
-def _unseen(
-    store: ClusterStore, names: list[str], own: Ints, now: datetime
-) -> set[tuple[int, str]]:
-    """The guard of unseen readers on every partition of the topics that they may read.
-
-    By the newest analysis, which measured all topics; kept snapshots are read of those alone of
-    which it cannot tell what older ones say.
-    """
-    found = _settled(store, names, now)
-    if rest := [name for name in names if name not in found]:
-        found |= standards.readings(store, rest, now)
-    of = {n: guard for n, name in enumerate(names) if (guard := suspicion(reading_of(found, name)))}
-    return {(key, of[key >> 32].name) for key in own.tolist() if key >> 32 in of}
-
-
-def _settled(store: ClusterStore, names: list[str], now: datetime) -> dict[str, TopicReading]:
-    analysis = store.latest("findings")
-    if analysis is None:
-        return {}
-    own = pc.field("topic").isin(pa.array(names, pa.string()))
-    return settled(store.read("findings", analysis, "unseen_readers", only=own).to_pylist(), now)
 
 
 def _flat(table: pa.Table) -> tuple[Ints, list[str]]:

@@ -6,7 +6,7 @@ older than that. Bytes that stay are counted from the end of the log, spread eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,78 +19,32 @@ from dashboard.domain.columns import Flags, Ints, keys, positions
 from dashboard.estimate import curve_tables
 from dashboard.estimate.curve_tables import PLACE, ReplicaCurves, integers
 from dashboard.estimate.curves import UNKNOWN, Curves
-from dashboard.policies.simulate.past import Floats, Moment
-from dashboard.policies.simulate.past_rows import ABSENT, Rows
-from dashboard.purge.plan.targets import parse_target
+from dashboard.history.week.moments import Floats, Moment
+from dashboard.history.week.rows import ABSENT, Rows
 from dashboard.safety import targets
 from dashboard.safety.guard_texts import NO_SNAPSHOT
 from dashboard.safety.targets import Bounds
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.snapshots import ClusterStore
 
-_FOR_EVER = -1
+FOR_EVER = -1
 _NEVER = np.iinfo(np.int64).max
-_RETENTION = timedelta(days=7)  # Kafka's default; snapshots of much longer ago are rarely kept
-_OLDEST_MS = 1000 * 365 * 86_400_000  # longer is for ever, and no timedelta
 
 
 @dataclass(frozen=True)
 class Keeps:
-    """What a target keeps per row: milliseconds of age and bytes; -1: no limit, None: not asked.
+    """What a target keeps per topic, or per row: milliseconds of age and bytes; -1: no limit.
 
-    `known`: rows whose limits are known at all.
+    `known`: those whose limits are known at all.
     """
 
     age_ms: Ints
     size_bytes: Ints
     known: Flags
 
-
-def reach(target: str) -> timedelta:
-    """How long before a moment snapshots tell what a target keeps of it."""
-    wanted = parse_target(target)
-    return _RETENTION if wanted.kind == "retention" else wanted.keep_for or timedelta(0)
-
-
-def keeps(store: ClusterStore, snapshot: str, rows: Rows, target: str) -> Keeps | None:
-    """What the target keeps; None for `committed`. `retention` is read from a snapshot's configs.
-
-    Raises StoreError.
-    """
-    wanted = parse_target(target)
-    if wanted.kind == "committed":
-        return None
-    if wanted.kind == "retention":
-        age_ms, size_bytes, known = _retention(store, snapshot, rows)
-        return Keeps(age_ms[rows.topic], size_bytes[rows.topic], known[rows.topic])
-    age = wanted.keep_for // timedelta(milliseconds=1) if wanted.keep_for else _FOR_EVER
-    size = wanted.keep_bytes or _FOR_EVER
-    return Keeps(
-        age_ms=np.full(len(rows), age, dtype=np.int64),
-        size_bytes=np.full(len(rows), size, dtype=np.int64),
-        known=np.ones(len(rows), dtype=bool),
-    )
-
-
-def _retention(store: ClusterStore, snapshot: str, rows: Rows) -> tuple[Ints, Ints, Flags]:
-    wanted = (pc.field("scope") == "topic") & pc.field("key").isin(
-        ["retention.ms", "retention.bytes"]
-    )
-    columns = ["scope", "name", "key", "value"]
-    table = store.read("snapshots", snapshot, "configs", columns, only=wanted)
-    found: dict[tuple[str, str], int] = {
-        (row["name"], row["key"]): int(row["value"])
-        for row in table.to_pylist()
-        if row["value"] is not None
-    }
-    age = np.array([found.get((name, "retention.ms"), _FOR_EVER) for name, _ in rows.names])
-    size = np.array([found.get((name, "retention.bytes"), _FOR_EVER) for name, _ in rows.names])
-    known = [
-        (name, "retention.ms") in found and (name, "retention.bytes") in found
-        for name, _ in rows.names
-    ]
-    age = np.where((age < 0) | (age > _OLDEST_MS), _FOR_EVER, age)
-    return age.astype(np.int64), np.maximum(size, _FOR_EVER).astype(np.int64), np.array(known, bool)
+    def of(self, topic: Ints) -> Keeps:
+        """Per row, of the topics that the rows are of."""
+        return Keeps(self.age_ms[topic], self.size_bytes[topic], self.known[topic])
 
 
 class Ends:
@@ -144,7 +98,7 @@ def wanted(
     """
     lowest = _lowest(moment)
     young = np.zeros(len(lowest), dtype=bool)
-    window, unknown = ends.before(moment, np.where(window_ms > 0, window_ms, _FOR_EVER))
+    window, unknown = ends.before(moment, np.where(window_ms > 0, window_ms, FOR_EVER))
     bounds = Bounds(
         _known(moment.log_start),
         _known(moment.last_stable),
@@ -209,15 +163,20 @@ def _kept(moment: Moment, keep: Keeps, ends: Ends) -> tuple[Ints, Flags]:
     return np.where(keep.known, np.maximum(by_age, by_size), ABSENT), young | ~keep.known
 
 
-def owners(found: Mapping[str, str | None], rows: Rows, code: Callable[[str], int]) -> Ints:
-    """Per row the number of its topic's owner, by `code`; ABSENT where it has none."""
-    of_topic = [
-        ABSENT if (owner := found.get(name)) is None else code(owner) for name, _ in rows.names
-    ]
-    return np.array(of_topic, dtype=np.int64)[rows.topic]
+def owners(
+    found: Mapping[str, str | None],
+    names: Sequence[tuple[str, str | None]],
+    topic: Ints,
+    code: Callable[[str], int],
+) -> Ints:
+    """Per row the number of its topic's owner, by `code`; ABSENT where it has none. `topic`: which
+    of `names` each row is of.
+    """
+    of_topic = [ABSENT if (owner := found.get(name)) is None else code(owner) for name, _ in names]
+    return np.array(of_topic, dtype=np.int64)[topic]
 
 
-# How many bytes of all replicas lay between two offsets of a partition, in the past week.
+# How many bytes of all replicas lay between two offsets of a partition, in the past.
 #
 # What is still there is read from the newest curves, one of each partition (its largest replica's)
 # times what all its replicas hold. What has left since is told by the snapshot of that moment: its
@@ -236,13 +195,6 @@ class PastBytes:
     def meter(self) -> Meter:
         """A reader of offsets that move little from moment to moment."""
         return Meter(self)
-
-    def evenly(self, low: Ints, high: Ints, moment: Moment) -> Floats:
-        """Bytes of the offsets between two that lie before the curve; NaN where sizes are null."""
-        length = moment.high_watermark - moment.log_start
-        offsets = np.maximum(np.minimum(high, self.first) - np.minimum(low, self.first), 0)
-        per_offset = moment.size_bytes / np.maximum(length, 1)
-        return np.where(offsets > 0, offsets * per_offset, 0.0)
 
 
 class Meter:
