@@ -27,7 +27,6 @@ UNREACHED = {
     "ARCHIVE_INCOMPLETE": (_RACE, "tests/unit/purge/test_archiving.py"),
     "ARCHIVE_MISMATCH": ("another journal's past", "tests/unit/purge/test_journal_archive.py"),
     "ARCHIVE_NOT_AS_WRITTEN": (_DISK, "tests/unit/archive/test_keep.py"),
-    "ARCHIVE_NOT_NAMED": ("where an archive lies", "tests/unit/archive/test_place.py"),
     "ARCHIVE_NOT_WHOLE": ("an archive that is not whole", "tests/unit/archive/test_restore.py"),
     "ARCHIVE_PARTITION_UNKNOWN": ("a whole archive", "tests/unit/archive/test_restore.py"),
     "ARCHIVE_PART_MISSING": ("a file of an archive's", "tests/unit/archive/test_opened.py"),
