@@ -36,7 +36,7 @@ from dashboard.domain.model import BatchSpan, PartitionOffsets, TopicPartition
 from dashboard.settings.archive import ArchiveSettings
 
 _HEADERS_BYTES = 1 << 20  # of one look at batches' headers
-_AT_ONCE = 2  # parts that are encoded, put and proved: each is held twice meanwhile
+_PROVED_AT_ONCE = 2  # parts that are put and proved while their readers read on
 _LATE_PAUSES_SECONDS = (0.2, 1.0, 3.0)  # a store may show a file, or its new content, late
 _TICK_SECONDS = 0.5
 
@@ -116,7 +116,7 @@ class Keeper:
     sleep: Callable[[float], None] = time.sleep
     _stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _proving: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_AT_ONCE))
+    _provers: ThreadPoolExecutor = field(init=False, repr=False)
     _idle: list[Reader] = field(default_factory=list)
     _progress: Progress = field(default_factory=Progress)
     _pace: _Pace = field(default_factory=lambda: _Pace(None))
@@ -128,7 +128,10 @@ class Keeper:
         self._pace = _Pace(self.settings.bytes_per_second)
         self._progress = Progress(len(ranges), 0, sum(r.target - r.start for r in ranges))
         found = Kept()
-        with ThreadPoolExecutor(self.settings.readers, thread_name_prefix="archive") as pool:
+        with (
+            ThreadPoolExecutor(_PROVED_AT_ONCE, thread_name_prefix="prove") as self._provers,
+            ThreadPoolExecutor(self.settings.readers, thread_name_prefix="archive") as pool,
+        ):
             futures = [pool.submit(self._kept, found, each) for each in ranges]
             try:
                 self._watch(futures)
@@ -214,18 +217,23 @@ class Keeper:
             lambda at: self.log.batch_spans(wanted.key, at, _HEADERS_BYTES),
             self.compacted(wanted.topic),
         )
-        parts: list[Part] = []
+        proving: list[Future[Part]] = []  # in order: none begins before the last one has ended
         part = GrowingPart(start, self.settings.zstd_level)
         try:
             for records in reader.read(wanted.key, start, wanted.target):
                 self._go_on()
                 self._pace.took(part.add(records), self._stop.wait)
                 if part.size_bytes >= self.settings.part_bytes or records.next >= wanted.target:
-                    parts.append(self._proved(wanted.key, part, explainer))
+                    if proving:
+                        proving[-1].result()
+                    prove = self._provers.submit(self._proved, wanted.key, part, explainer)
+                    proving.append(prove)
                     part = GrowingPart(part.next, self.settings.zstd_level)
+            return [proof.result() for proof in proving]
         except (RangeError, Missing) as error:
             raise self._overtaken(wanted, part.next, error) from error
-        return parts
+        finally:
+            wait(proving)  # what is being proved is proved, whatever ended the reading
 
     def _overtaken(self, wanted: Range, at: int, error: Exception) -> Exception:
         """Why the reading ends: where the log begins by now decides."""
@@ -248,14 +256,13 @@ class Keeper:
         if newest is None:
             raise Missing(f"no batch tells the leader epoch of offsets {part.first} to {part.next}")
         name = part_name(self.run.cluster_id, self.run.run_id, key, part.first)
-        with self._proving:
-            made, body = part.finish()
-            if self.sealing is not None:
-                body = self.sealing.seal(body, name)
-            sha256, size = stored_sha256(body), len(body)
-            self.place.put(name, body)
-            del body
-            self._read_back(name, sha256, made)
+        made, body = part.finish()
+        if self.sealing is not None:
+            body = self.sealing.seal(body, name)
+        sha256, size = stored_sha256(body), len(body)
+        self.place.put(name, body)
+        del body  # it is held once: as it lies in the place
+        self._read_back(name, sha256, made)
         proof = Part(
             part.first, part.next, made.records, size, made.raw_bytes, sha256,
             newest.leader_epoch, newest.epoch_to, gaps,

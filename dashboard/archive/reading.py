@@ -155,10 +155,12 @@ class GrowingPart:
         return gaps_between(self.first, found, self.next)
 
     def finish(self) -> tuple[Contents, bytes]:
-        """What it holds, and its bytes."""
+        """What it holds, and its bytes; it is not held twice: nothing may be added any more."""
         self._flush()
-        body = self._writer.finish()
-        return self._writer.contents, body
+        writer = self._writer
+        del self._writer
+        body = writer.finish()
+        return writer.contents, body
 
     def _flush(self) -> None:
         if self._group["offset"]:

@@ -31,7 +31,7 @@ class ArchiveSettings:
     """
 
     url: str | None = None
-    part_bytes: int = 32 * _MIB
+    part_bytes: int = 16 * _MIB
     readers: int = 4
     bytes_per_second: int | None = None
     zstd_level: int = 1
