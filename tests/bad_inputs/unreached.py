@@ -35,7 +35,6 @@ UNREACHED = {
     "ARCHIVE_TOPIC_UNKNOWN": ("a whole archive", "tests/unit/archive/test_opened.py"),
     "ARCHIVE_UNREACHABLE": (_DISK, "tests/unit/archive/test_place.py"),
     "ARCHIVE_UNWRITABLE": (_DISK, "tests/unit/archive/test_place.py"),
-    "ARCHIVE_URL_INVALID": ("where an archive lies", "tests/unit/archive/test_place.py"),
     "AUTHENTICATION_FAILED": (_BROKER, "tests/brokers/test_security.py"),
     "BROKER_DOWN": (_BROKER, "tests/unit/triage/test_answer.py"),
     "BROKER_FORMAT_FAILED": (_DEMO, _HERE),
