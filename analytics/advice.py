@@ -59,7 +59,8 @@ def _fields(row: IdleTopic) -> dict[str, Any]:
     topics took, all of it in the driver.
     """
     found = {name: getattr(row, name) for name in _SCHEMA.names}
-    found["guards"] = [{name: getattr(guard, name) for name in _GUARD} for guard in row.guards]
+    if row.guards is not None:
+        found["guards"] = [{n: getattr(guard, n) for n in _GUARD} for guard in row.guards]
     return found
 
 

@@ -23,12 +23,11 @@ from dashboard.cluster.ranges import RangeError, RangeReader
 from dashboard.cluster.records import refuse_others
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
-from dashboard.domain.records import Row
+from dashboard.domain.records import Chunk, Row
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message
 
-Chunk = tuple[list[int], list[Row]]  # offsets, and the record at each
 _NO_TIME = -1  # org.apache.kafka.common.record.RecordBatch.NO_TIMESTAMP
 _MOST_BATCH_BYTES = 1_000_000
 _TICK_SECONDS = 0.1  # Ctrl-C is seen between two
@@ -69,7 +68,7 @@ class RecordClient:
         )  # fmt: skip
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
-        """The records from `start` up to but not `end`, in order; needs READ on the topic.
+        """Its records from `start` up to but not `end`, in order, as a producer would take them.
 
         Raises ClusterError RECORDS_UNREAD, OtherClusterError and SettingsError.
         """
@@ -78,21 +77,20 @@ class RecordClient:
             try:
                 for found in reader.read(key, start, end, self.patience_seconds):
                     if found.offsets:
-                        yield found.offsets, _taken(found.columns)
+                        yield found.offsets, _rows(found.columns)
             except RangeError as error:
                 raise ClusterError(
                     f"records of {topic}-{partition} could not be read back: {error.name}",
-                    "Look at its leader and at READ on the topic, then give the same command "
+                    "Grant READ on the topic and look at its leader, then give the same command "
                     "again.",
                     code="RECORDS_UNREAD",
                     retriable=True,
                 ) from error
 
 
-def _taken(columns: Mapping[str, list[Any]]) -> list[Row]:
-    """Records as a producer takes them: `rows_of` gives the same of an archive's."""
+def _rows(columns: Mapping[str, list[Any]]) -> list[Row]:
     times = [_NO_TIME if at is None else at for at in columns["timestamp"]]
-    headers = [each or None for each in columns["headers"]]
+    headers = [found or None for found in columns["headers"]]
     return list(zip(columns["key"], columns["value"], times, headers, strict=True))
 
 
