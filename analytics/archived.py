@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.opened import Session
 from dashboard.archive.manifest import Part
 from dashboard.archive.opened import Archive, open_archive
 from dashboard.core.errors import ArchiveError
 from dashboard.domain.model import TopicPartition
-from dashboard.settings import settings as settings_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,6 +29,10 @@ Piece = tuple[TopicPartition, Part]
 
 def archived_records(where: str, *, topic: str | None, settings: str | None) -> DataFrame:
     """What `analytics.archive` says."""
+    # Of the driver alone: workers have what reads Arrow, and no settings.
+    from analytics.opened import Session
+    from dashboard.settings import settings as settings_files
+
     chosen = settings_files.load(settings)
     archive = open_archive(where, chosen.archive.key_file)
     groups = grouped(pieces(archive, topic))

@@ -16,12 +16,13 @@ from dashboard.purge.journal.journal_rows import RunRow, Verification
 from dashboard.purge.upkeep import journal_archive
 from dashboard.ui import timeline
 from dashboard.ui.components import grid, markup, states
-from dashboard.ui.purge import stopping
+from dashboard.ui.purge import kept, stopping
 from dashboard.ui.purge.runs import each, fold, left_out, open_journal, past_runs, verify
 from dashboard.ui.session import access, context
 from dashboard.ui.session.header import header
-from dashboard.ui.timeline import KINDS, SHOWN, Line, entries_left_out, keep, lines
+from dashboard.ui.timeline import SHOWN, Line, entries_left_out, keep, lines
 from dashboard.views import formats
+from dashboard.views.entries import KINDS
 
 
 def show() -> None:
@@ -60,6 +61,7 @@ def show() -> None:
         entries_left_out(verdict),
         clusters=every,
     )
+    kept.show_archives(context.settings(), cluster)
 
 
 def chosen_cluster() -> str | None:

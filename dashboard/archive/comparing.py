@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dashboard.domain.records import Row
+from dashboard.domain.records import Chunk, Row
 
-Chunk = tuple[list[int], list[Row]]  # offsets, and the record at each
 Pairs = Callable[[list[int], list[int]], None]  # old offsets, and the new one of each
 _ROWS_AT_ONCE = 1 << 18
 _FIELDS = ("key", "value", "time", "headers")

@@ -214,6 +214,6 @@ def _headers(rows: list[Any]) -> pa.Array:
 def _not_a_part(why: str) -> ArchiveError:
     return ArchiveError(
         f"a part of the archive cannot be read: {why}",
-        "Verify the archive (lowwater archives --verify); what is damaged is named there.",
+        "Verify the archive (lowwater archives verify); what is damaged is named there.",
         code="ARCHIVE_PART_UNREADABLE",
     )

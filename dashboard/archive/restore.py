@@ -18,7 +18,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from dashboard.archive.comparing import Chunk, Compared, OffsetsMap, Pairs, compare
+from dashboard.archive.comparing import Compared, OffsetsMap, Pairs, compare
 from dashboard.archive.manifest import ArchivedTopic, PartitionArchive
 from dashboard.archive.opened import Archive, records_before
 from dashboard.archive.restored_topic import Begun, NewTopic, Notes, check_existing, new_topic
@@ -26,6 +26,7 @@ from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
 from dashboard.core.errors import ArchiveError, ClusterError, RefusedError
 from dashboard.domain.model import TopicPartition, TopicState
+from dashboard.domain.records import Chunk
 
 _LANES = 4  # partitions that are written side by side
 _TICK_SECONDS = 0.2

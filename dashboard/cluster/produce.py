@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.protocol.messages import error_name
-from dashboard.cluster.read_back import Chunk, read_back
+from dashboard.cluster.ranges import RangeError, RangeReader
 from dashboard.cluster.records import refuse_others
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
-from dashboard.domain.records import Row, Span
+from dashboard.domain.records import Chunk, Row
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message
@@ -68,11 +68,30 @@ class RecordClient:
         )  # fmt: skip
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
-        """Raises as `read_back` does."""
-        return read_back(
-            self.client, self.cluster_id, TopicPartition(topic, partition), Span(start, end),
-            patience=self.patience_seconds,
-        )  # fmt: skip
+        """Its records from `start` up to but not `end`, in order, as a producer would take them.
+
+        Raises ClusterError RECORDS_UNREAD, OtherClusterError and SettingsError.
+        """
+        key = TopicPartition(topic, partition)
+        with closing(RangeReader(self.client, self.cluster_id, topic)) as reader:
+            try:
+                for found in reader.read(key, start, end, self.patience_seconds):
+                    if found.offsets:
+                        yield found.offsets, _rows(found.columns)
+            except RangeError as error:
+                raise ClusterError(
+                    f"records of {topic}-{partition} could not be read back: {error.name}",
+                    "Grant READ on the topic and look at its leader, then give the same command "
+                    "again.",
+                    code="RECORDS_UNREAD",
+                    retriable=True,
+                ) from error
+
+
+def _rows(columns: Mapping[str, list[Any]]) -> list[Row]:
+    times = [_NO_TIME if at is None else at for at in columns["timestamp"]]
+    headers = [found or None for found in columns["headers"]]
+    return list(zip(columns["key"], columns["value"], times, headers, strict=True))
 
 
 class RecordProducer:

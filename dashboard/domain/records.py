@@ -15,6 +15,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 MOST_SAMPLED = 100  # of one partition, beside the first and the last record
 # A whole record as a producer takes it: key, value, time in ms (-1: none), headers in their order.
 Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]] | None]
+Chunk = tuple[list[int], list[Row]]  # offsets, and the record at each
 
 
 @dataclass(frozen=True, slots=True)

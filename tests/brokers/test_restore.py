@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
@@ -25,7 +26,7 @@ from dashboard.core.errors import ClusterError
 from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import Row
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import SETTINGS, Bench
 from tests.support import archives
 
 MiB = 1 << 20
@@ -85,31 +86,59 @@ def every_kind(bench: Bench, topic: str) -> None:
     assert large.flush(60) == 0
 
 
+def sealed(bench: Bench, folder: Path) -> None:
+    """From now on parts are sealed, and opened, with a key."""
+    assert bench.settings.source is not None
+    (folder / "key").write_text("5a" * 32)
+    bench.settings.source.write_text(f'{SETTINGS}[archive]\nkey_file = "{folder}/key"\n')
+
+
 def kept(folder: Path, topic: str, rows: list[tuple[int, Row]], **config: str) -> str:
     return str(archives.write(folder, {topic: {0: rows}}, config=config, per_part=300))
 
 
-def test_every_kind_of_record_comes_back_as_it_was(
+def test_what_was_archived_and_purged_comes_back_record_for_record(
     bench: Bench, answer: Answer, tmp_path: Path
 ) -> None:
-    topic = bench.topic(0, max_message_bytes=str(2 * MiB), segment_bytes=str(8 * MiB))
+    topic = bench.topic(
+        0, 40, max_message_bytes=str(2 * MiB), segment_bytes=str(8 * MiB), retention_ms="-1"
+    )
     every_kind(bench, topic)
-    before = lies(bench, topic)
-    assert len(before) == 1009
-    archive = kept(tmp_path / "kept", topic, before, **{"max.message.bytes": str(2 * MiB)})
+    before = lies(bench, topic), lies(bench, topic, 1)
+    assert [len(rows) for rows in before] == [1009, 40]
+    sealed(bench, tmp_path)
+    bench.commit("restore-g", topic, {0: before[0][-1][0] + 1, 1: 30})
+    view = bench.apply(bench.plan(topic, archive=str(tmp_path / "kept")))
+    assert view.run.state == "done", view.to_json()
+    assert lies(bench, topic) == []
+    archive = f"{tmp_path}/kept/{view.run.cluster_id}/{view.run.run_id}"
+    (part, *_) = Path(archive, topic, "1").glob("*.parquet")
+    assert b"PAR1" not in part.read_bytes()
     to = f"{topic}-restored"
     bench._topics.add(to)
     code, value = answer("restore", archive, "--to-topic", to)
-    assert (code, value["state"], value["records"]) == (0, "restored", 1009), value
-    after = lies(bench, to)
-    assert [row for _, row in after] == [row for _, row in before]
-    assert [offset for offset, _ in after] == list(range(1009))
+    assert (code, value["state"], value["records"]) == (0, "restored", 1039), value
+    first, second = lies(bench, to), lies(bench, to, 1)
+    assert [row for _, row in first] == [row for _, row in before[0]]
+    assert [row for _, row in second] == [row for _, row in before[1][:30]]
+    assert [offset for offset, _ in first] == list(range(1009))
+    new = {old: found for old, (found, _) in zip([o for o, _ in before[0]], first, strict=True)}
+    table = pq.read_table(value["offsets_file"]).filter(pc.field("partition") == 0)
+    assert (
+        dict(zip(*(table[n].to_pylist() for n in ("old_offset", "new_offset")), strict=True)) == new
+    )
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
         told = {e.key: e.value for e in live.configs([to])}
-    assert (told["retention.ms"], told["message.timestamp.type"]) == ("-1", "CreateTime")
+    assert (told["retention.ms"], told["segment.bytes"]) == ("-1", str(8 * MiB))
+    assert "--delete-config" in value["line"] and "max.message.bytes=2097152" in value["line"]
     code, again = answer("restore", archive, "--to-topic", to)
     assert (code, again["partitions"][0]["resumed_at"]) == (0, 1009)
     assert len(lies(bench, to)) == 1009
+    code, back = answer("restore", archive, "--to-topic", topic, "--existing")
+    assert (code, back["made"], back["partitions"][1]["first_offset"]) == (0, False, 40)
+    assert [row for _, row in lies(bench, topic, 1)] == [
+        row for _, row in [*before[1][30:], *before[1][:30]]
+    ]
 
 
 def test_no_time_stays_none_and_the_beginning_of_1970_is_a_millisecond_later(
@@ -168,6 +197,7 @@ def test_brokers_that_take_nothing_are_not_waited_for_without_an_end(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_killed_at_any_moment_it_goes_on_and_every_record_is_there_once(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -188,18 +218,18 @@ def test_killed_at_any_moment_it_goes_on_and_every_record_is_there_once(
         sys.executable, "-m", "dashboard.cli.main", "restore", str(archive), "--to-topic", to,
         "--bootstrap-server", bench.bootstrap, "--json",
     ]  # fmt: skip
-    for share in (0.05, 0.4, 0.8):
+    for number, share in enumerate((0.0, 0.05, 0.2, 0.4, 0.65, 0.9)):
         running = subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL)
         while running.poll() is None and written(bench, to) <= share * 180_000:
             time.sleep(0.02)
-        running.send_signal(signal.SIGKILL if share != 0.4 else signal.SIGINT)
+        running.send_signal(signal.SIGINT if number % 3 == 1 else signal.SIGKILL)
         assert running.wait(30) != 0, "it was done before it could be killed"
     done = subprocess.run(words, env=environ, stdout=subprocess.PIPE, check=True)
     value = json.loads(done.stdout)
     assert (value["state"], value["records"]) == ("restored", 180_000)
-    assert 0 < sum(p["resumed_at"] for p in value["partitions"]) < 180_000
-    for number, expected in rows.items():
-        assert [row for _, row in lies(bench, to, number)] == [row for _, row in expected]
+    assert 0 < sum(p["resumed_at"] for p in value["partitions"]) <= 180_000
+    for partition, expected in rows.items():
+        assert [row for _, row in lies(bench, to, partition)] == [row for _, row in expected]
     table = pq.read_table(value["offsets_file"])
     assert table["old_offset"].to_pylist() == [3 * n for n in range(60_000)] * 3
     assert table["new_offset"].to_pylist() == list(range(60_000)) * 3

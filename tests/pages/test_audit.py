@@ -17,7 +17,7 @@ from dashboard.purge.upkeep.journal_archive import archive
 from dashboard.views import formats
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests, queued
-from tests.support import sample_store
+from tests.support import archives, sample_store
 from tests.support.sample_store import CLUSTER_ID
 from tests.unit.purge.test_journal_archive import OPTIONS
 from tests.unit.purge.test_plan import free_plan
@@ -293,3 +293,32 @@ def ready(journal: Journal) -> PolicyClaim:
         CLUSTER_ID, "tidy", "sha", enabled=True, who="ann", typed="t", from_where="host", now=now
     )
     return PolicyClaim("tidy", "sha", timedelta(seconds=30), "ours")
+
+
+def test_archives_are_listed_with_the_line_that_restores_them(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches(tmp_path).close()
+    rows = {0: archives.records(1200, first=7)}
+    made = {"cluster_id": CLUSTER_ID, "per_part": 700}
+    one = archives.write(tmp_path / "kept", {"orders": rows}, **made)
+    archives.write(tmp_path / "kept", {"orders": rows, "b": rows}, run_id="another", **made)
+    archives.write(tmp_path / "kept", {"c": rows}, run_id="elsewhere", cluster_id="other")
+    settings = tmp_path / "lowwater.toml"
+    settings.write_text(f'[archive]\nurl = "{tmp_path}/kept"\nper_gib_month = 1048576\n')
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(settings))
+    app = open_page("audit")
+    assert not app.code
+    app.toggle(key="archives").set_value(True).run()
+    assert not app.exception
+    table = app.dataframe[-1].value
+    assert list(table["Run"]) == ["another", archives.RUN_ID]
+    assert list(table["Offsets"]) == ["2 partitions", "7 to 1\u202f207"]
+    assert list(table["Records"]) == ["2\u202f400", "1\u202f200"]
+    assert all(cost.endswith(" EUR a month") for cost in table["Costs"])
+    assert app.code[0].value.splitlines() == [
+        f"lowwater restore {one.parent}/another --topic {t} --to-topic {t}-restored"
+        for t in ("orders", "b")
+    ]
+    app.selectbox(key="archived-run").select(archives.RUN_ID).run()
+    assert app.code[0].value == f"lowwater restore {one} --to-topic orders-restored"

@@ -77,6 +77,7 @@ def write(
     key: Sealer | None = None,
     run_id: str = RUN_ID,
     created_at: datetime = CREATED,
+    cluster_id: str = CLUSTER,
 ) -> Path:
     """The folder of a run's archive below `folder`, with `per_part` records in a part.
 
@@ -93,20 +94,25 @@ def write(
             if rows:
                 found = tuple(
                     _part(
-                        place, run_id, at, _split(rows, i, per_part), key=key, per_group=per_group
+                        place,
+                        (cluster_id, run_id),
+                        at,
+                        _split(rows, i, per_part),
+                        key=key,
+                        per_group=per_group,
                     )
                     for i in range(0, len(rows), per_part)
                 )
                 whole = PartitionArchive(
                     topic, f"id-{topic}", number, first, target, found, last_is(found)
                 )
-                place.put(partition_name(CLUSTER, run_id, at), sealed(PARTITION, whole))
+                place.put(partition_name(cluster_id, run_id, at), sealed(PARTITION, whole))
     run = RunArchive(
-        CLUSTER, "prod", run_id, "ab" * 32, created_at, state,  # type: ignore[arg-type]
+        cluster_id, "prod", run_id, "ab" * 32, created_at, state,  # type: ignore[arg-type]
         Encryption(METHOD, key.key_id) if key else None, tuple(described), tuple(ranges),
     )  # fmt: skip
-    place.put(run_name(CLUSTER, run_id), sealed(RUN, run))
-    return folder / CLUSTER / run_id
+    place.put(run_name(cluster_id, run_id), sealed(RUN, run))
+    return folder / cluster_id / run_id
 
 
 def _split(
@@ -119,7 +125,7 @@ def _split(
 
 def _part(
     place: Place,
-    run_id: str,
+    of: tuple[str, str],
     at: TopicPartition,
     split: tuple[Sequence[tuple[int, Row]], int],
     *,
@@ -132,7 +138,7 @@ def _part(
         writer.add(parts.batch_of(_columns(rows[begin : begin + per_group])))
     body = writer.finish()
     first = rows[0][0]
-    name = part_name(CLUSTER, run_id, at, first)
+    name = part_name(*of, at, first)
     stored = key.seal(body, name) if key else body
     offsets = [offset for offset, _ in rows]
     gaps = [
@@ -145,7 +151,7 @@ def _part(
         parts.stored_sha256(stored), 0, after, tuple(gaps),
     )  # fmt: skip
     place.put(name, stored)
-    place.put(proof_name(CLUSTER, run_id, at, first), sealed(PART, found))
+    place.put(proof_name(*of, at, first), sealed(PART, found))
     return found
 
 

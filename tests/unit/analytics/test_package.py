@@ -30,7 +30,7 @@ from importlib.metadata import packages_distributions
 there = {"numpy", "pyarrow", "pandas", "pyspark", "py4j", "analytics", "dashboard"}
 lacking = {*packages_distributions()} - there - {*sys.stdlib_module_names}
 sys.modules.update(dict.fromkeys(lacking))
-from analytics import kernels, tasks
+from analytics import archived, kernels, tasks
 print({"dateutil", "msgspec", "platformdirs"} <= lacking, "pandas.core" in sys.modules)
 """
 

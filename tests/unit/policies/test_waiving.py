@@ -21,7 +21,7 @@ from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import declaration
 from dashboard.store.clocks import newest_seen
 from dashboard.store.snapshots import ClusterStore
-from dashboard.ui.timeline import said
+from dashboard.views.entries import Body, said
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
 
@@ -123,7 +123,7 @@ def test_a_group_that_is_gone_is_waived_and_the_journal_names_why_and_by_whom(ro
         {"group_id": "old", "reason": "gone since May", "by": by, "gone": True,
          "at": queued.body["waivers"][0]["at"], "since": format_time(newest_seen(room.store))}
     ]  # fmt: skip
-    assert "waived old: gone since May" in said(queued)
+    assert "waived old: gone since May" in said(queued.kind, Body.of(queued))
     (planned,) = room.journal.plan(run.run_id).partitions
     assert dict(planned.waived) == {"old": 40}
 

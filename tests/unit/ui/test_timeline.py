@@ -50,6 +50,26 @@ def test_what_sweeps_did_and_who_let_a_service_do_it() -> None:
     assert (on.who, on.said) == ("ann", "on for broker 2 from k2: remove orphans")
 
 
+def test_what_became_of_an_archive() -> None:
+    of = {"cluster_id": "c", "run_id": "r", "url": "s3://kept/c/r", "who": "ann"}
+    typed = {"typed": "delete the archive of run r on prod", "from_where": "host"}
+    begun = line("archive-deleted", act="begun", records=1200, size_bytes=2048, **of, **typed)
+    assert (begun.who, begun.cluster_id) == ("ann", "c")
+    assert begun.said == (
+        "s3://kept/c/r of run r (1\u202f200 records, 2.0 KiB): begins; confirmed by: delete the "
+        "archive of run r on prod, from host"
+    )
+    expired = line("archive-deleted", act="begun", from_where="host", **of).said
+    assert "it was kept for its time" in expired
+    to = {"topic": "orders", "to_topic": "o2", "to_cluster_id": "d", "records": 3, **of}
+    restored = line("archive-restored", act="done", whole=True, **to)
+    assert restored.topics == {"orders"}
+    assert restored.said == (
+        "s3://kept/c/r, topic orders, into o2 of cluster d: 3 records, each as it was archived"
+    )
+    assert "not all as they were" in line("archive-restored", act="done", **to).said
+
+
 def test_moved_offsets_are_told_by_group_and_state() -> None:
     moves = [
         {"group_id": "dead", "topic": "orders", "partition": n, "state": "moved"} for n in (0, 1)
