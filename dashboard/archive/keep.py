@@ -14,6 +14,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import pyarrow as pa
+
 from dashboard.archive.format import Contents, Sealing, contents, stored_sha256
 from dashboard.archive.manifest import (
     PART,
@@ -263,6 +265,7 @@ class Keeper:
         self.place.put(name, body)
         del body  # it is held once: as it lies in the place
         self._read_back(name, sha256, made)
+        pa.default_memory_pool().release_unused()
         proof = Part(
             part.first, part.next, made.records, size, made.raw_bytes, sha256,
             newest.leader_epoch, newest.epoch_to, gaps,

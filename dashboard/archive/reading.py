@@ -19,7 +19,7 @@ from dashboard.archive.manifest import Gap, Why
 from dashboard.cluster.ranges import Records
 from dashboard.domain.model import BatchSpan
 
-_GROUP_BYTES = 4 << 20  # of a row group: what is held as Python's objects
+_GROUP_BYTES = 2 << 20  # of a row group: what is held as Python's objects
 _GROUP_RECORDS = 50_000
 _OF_A_RECORD = 24  # what an empty record takes: offset, time, lengths
 

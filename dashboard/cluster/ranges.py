@@ -45,7 +45,7 @@ _PROPERTIES = {
     "fetch.max.bytes": str(2 << 20),
     "fetch.wait.max.ms": "100",
     "fetch.queue.backoff.ms": "2",
-    "queued.max.messages.kbytes": str(8 << 10),
+    "queued.max.messages.kbytes": str(4 << 10),
     "queued.min.messages": "100000",
 }
 

@@ -19,6 +19,7 @@ BENCHES = (
     "bench_followers",
     "bench_policies",
     "bench_journal",
+    "bench_archive",
     "bench_restore",
 )
 

@@ -55,6 +55,7 @@ def a_plan(request: PlanRequest, store: ClusterStore | None = None) -> Plan:
         now=now,
         name_shared=store is not None and store.others_called(store.name),
         expires_after=timedelta(hours=1),
+        archive=request.archive,
     )
 
 

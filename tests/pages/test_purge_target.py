@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -126,3 +127,18 @@ def test_where_the_cluster_does_not_answer_the_oldest_record_is_an_error_in_word
     app = open_page("purge", topics="orders")
     app.radio(key="target-kind").set_value("A time").run()
     assert "no broker answers" in said(app.button(key="time-oldest").click().run())
+
+
+def test_records_are_archived_first_in_the_place_that_the_settings_name(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    app = open_page("purge", topics="orders")
+    assert not [box for box in app.checkbox if box.key == "plan-archive"]
+    file = tmp_path / "archives.toml"
+    file.write_text('[archive]\nurl = "s3://bucket/kept"\n')
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(file))
+    app = open_page("purge", topics="orders")
+    requests.clear()
+    text = said(app.checkbox(key="plan-archive").check().run())
+    assert [request.archive for request in requests] == ["s3://bucket/kept"]
+    assert "ARCHIVE s3://bucket/kept: at most" in text

@@ -101,7 +101,7 @@ def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
             read_only=each_second(started), policies=lambda: site.settings.policies,
             standards=lambda plan: standards(site.settings, site.store, plan.topic_ids, site.now()),
             reading=Reading(
-                client_of_run(site.settings, site.store, site.connection),
+                lambda: client_of_run(site.settings, site.store, site.connection),
                 lambda: site.settings.archive,
             ),
         )  # fmt: skip

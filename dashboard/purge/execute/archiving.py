@@ -55,7 +55,7 @@ class Reading:
     consumer for these, a cluster's id and a topic.
     """
 
-    client: Mapping[str, str]
+    client: Callable[[], Mapping[str, str]]
     settings: Callable[[], ArchiveSettings]
     open_reader: Callable[[Mapping[str, str], str, str], Reader] = RangeReader
 
@@ -210,7 +210,7 @@ class Archiving:
 
     def _reader(self, rows: Sequence[PartitionRow]) -> Reader:
         reading = self.reading
-        return reading.open_reader(reading.client, self.run.cluster_id, rows[0].topic)
+        return reading.open_reader(reading.client(), self.run.cluster_id, rows[0].topic)
 
     def _compacted(self) -> Callable[[str], bool]:
         entries = self.live.configs(sorted(t.topic for t in self._known().topics))

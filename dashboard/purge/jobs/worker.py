@@ -88,7 +88,8 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
                 current.get(), _store(run), plan.topic_ids, utc_now()
             ),
             reading=Reading(
-                client_of_run(chosen, _store(run), run.connection), lambda: current.get().archive
+                lambda: client_of_run(chosen, _store(run), run.connection),
+                lambda: current.get().archive,
             ),
         )  # fmt: skip
         ReplicaWatch(

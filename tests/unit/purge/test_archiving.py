@@ -93,7 +93,7 @@ class ArchiveRoom(Room):
 
     @property
     def reading(self) -> Reading:
-        return Reading({}, lambda: SETTINGS, lambda *_: _Reader(self.live))
+        return Reading(dict, lambda: SETTINGS, lambda *_: _Reader(self.live))
 
     def execution(self, run_id: str, **more: Any) -> Execution:
         return super().execution(run_id, archiving=self.archiving(run_id), **more)
