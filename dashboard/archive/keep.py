@@ -101,8 +101,9 @@ class _Held(Exception):
 class Keeper:
     """Keeps the ranges of one run. `open_reader` makes a consumer, one for each that reads at once;
     `compacted` says of a topic whether the log cleaner works on it. `fresh`: nothing was proved
-    before, so nothing is looked for. `hold` is asked twice a second whether to stop; `told` hears
-    how far it is.
+    before, so nothing is looked for. `proved` are parts that this process knows to lie there, by
+    name their sha256: one that an earlier worker proved is hashed again before it counts. `hold` is
+    asked twice a second whether to stop; `told` hears how far it is.
     """
 
     place: Place
@@ -116,6 +117,7 @@ class Keeper:
     sealing: Sealing | None = None
     fresh: bool = False
     sleep: Callable[[float], None] = time.sleep
+    proved: dict[str, str] = field(default_factory=dict, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _provers: ThreadPoolExecutor = field(init=False, repr=False)
@@ -163,8 +165,10 @@ class Keeper:
         try:
             self._go_on()
             archive = committed(self.place, self.run, key) if not self.fresh else None
-            if archive is None or not archive.covers(
-                self._topic_id(key), wanted.start, wanted.target
+            if not (
+                archive is not None
+                and archive.covers(self._topic_id(key), wanted.start, wanted.target)
+                and all(self._still_there(key, part) for part in archive.parts)
             ):
                 archive = self._partition(wanted)
             else:
@@ -199,7 +203,7 @@ class Keeper:
         return archive
 
     def _chain(self, wanted: Range) -> list[Part]:
-        """What was proved before, as far as each part goes on where the last one ended."""
+        """What was proved before and is there, as far as each part goes on where the last ended."""
         parts: list[Part] = []
         at = wanted.start
         while at < wanted.target:
@@ -208,11 +212,28 @@ class Keeper:
             if body is None:
                 break
             part = PART.parse(body.decode(errors="replace"), self.place.url_of(name))
-            if part.first != at or part.next > wanted.target:
+            if (
+                part.first != at
+                or part.next > wanted.target
+                or not self._still_there(wanted.key, part)
+            ):
                 break
             parts.append(part)
             at = part.next
         return parts
+
+    def _still_there(self, key: TopicPartition, part: Part) -> bool:
+        """Whether a part is there as it was proved: what an earlier worker wrote may be gone since,
+        or have gone to the disk below a volume that was not mounted.
+        """
+        self._go_on()
+        name = part_name(self.run.cluster_id, self.run.run_id, key, part.first)
+        if self.proved.get(name) != part.stored_sha256:
+            body = self.place.get(name)
+            if body is None or stored_sha256(body) != part.stored_sha256:
+                return False
+            self.proved[name] = part.stored_sha256
+        return True
 
     def _read(self, reader: Reader, wanted: Range, start: int) -> list[Part]:
         explainer = Explainer(
@@ -273,6 +294,7 @@ class Keeper:
         self._put(
             proof_name(self.run.cluster_id, self.run.run_id, key, part.first), sealed(PART, proof)
         )
+        self.proved[name] = sha256
         self._add([proof], anew=True)
         return proof
 

@@ -76,6 +76,20 @@ class Place:
 
         return self._tried(read, name, "read", code="ARCHIVE_UNREACHABLE")
 
+    def size_bytes(self, name: str) -> int | None:
+        """Of what lies there; None: nothing does. Raises ArchiveError ARCHIVE_UNREACHABLE."""
+
+        def told() -> int | None:
+            try:
+                path = self._path(name)
+                return int(
+                    Path(path).stat().st_size if self.is_local else self._files.info(path)["size"]
+                )
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+        return self._tried(told, name, "read", code="ARCHIVE_UNREACHABLE")
+
     def put(self, name: str, body: bytes) -> None:
         """Put a file whole, over one of that name. Raises ArchiveError ARCHIVE_UNWRITABLE."""
         self._tried(lambda: self._put(name, body), name, "written", code="ARCHIVE_UNWRITABLE")

@@ -1,10 +1,7 @@
-"""What a run keeps before it deletes anything, and the gate: what is not proved is not sent.
+"""What a run keeps before it deletes anything, and what of it lies in the place before a request.
 
-The gate reads each partition's commit anew from where it lies, and holds it against what the last
-look saw: the topic's id, the log start, and the leader epochs of the records that were read. Those
-must go as far in the leader's log as they did in the log that was read (OffsetForLeaderEpoch):
-an unclean election may have others at the same offsets, in the log of a leader that nobody follows
-any more, or of the one that leads now.
+Each partition's commit is read anew from where it lies before every look at the cluster, and each
+of its parts must be there. What may be sent is held against that in `archive_gate`.
 """
 
 from __future__ import annotations
@@ -19,17 +16,20 @@ from typing import TYPE_CHECKING
 from dashboard.archive.manifest import (
     ArchivedTopic,
     Encryption,
+    Part,
     PartitionArchive,
     Range,
     RunArchive,
+    part_name,
     run_name,
 )
 from dashboard.archive.place import Place, begin, committed, end
 from dashboard.archive.sealing import Sealer, read_key, wrong_key
 from dashboard.cluster.ranges import RangeReader
 from dashboard.core.errors import ArchiveError, ClusterError, RefusedError, SettingsError
-from dashboard.domain.model import EpochEnd, TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.look import refuse_without_offsets_topic
+from dashboard.purge.execute.archive_gate import Proofs, other_records, unproved
 from dashboard.purge.execute.recheck import Rechecked, Refusal
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
@@ -46,7 +46,14 @@ INCOMPLETE = "archive-incomplete"
 # What ends a run's archive, and the run: the place refuses, its key is another, a file was changed.
 FAILURES = (ArchiveError, SettingsError, RefusedError)
 _READS_AT_ONCE = 16
-Proofs = Mapping[TopicPartition, PartitionArchive]  # as their commits lay in the place just now
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """What lies in the place: commits whose parts are there, and of others what is not there."""
+
+    proofs: Proofs = field(default_factory=dict)
+    gone: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,8 @@ class Reading:
 
 @dataclass
 class Archiving:
-    """The archive of one run. `keep` fills it, `gate` holds what may be sent against it.
+    """The archive of one run. `keep` fills it, `in_place` tells what is there, and `gate` holds
+    what may be sent against that.
 
     `done`: nothing is left to read. `offsets_done`: how far it had come when it was told last.
     """
@@ -78,6 +86,8 @@ class Archiving:
     offsets_done: int = 0
     _archive: RunArchive | None = None
     _place: Place | None = field(default=None, repr=False)
+    _hashed: dict[str, str] = field(default_factory=dict, repr=False)  # parts that were read back
+    _there: dict[TopicPartition, PartitionArchive] = field(default_factory=dict, repr=False)
 
     def keep(self, rows: Sequence[PartitionRow], hold: Callable[[], bool]) -> Kept:
         """Keep what lies below the targets of these rows; `done` once nothing is left to read.
@@ -96,6 +106,7 @@ class Archiving:
             keeper = Keeper(
                 self.place, archive, settings, self.live, lambda: self._reader(rows),
                 self._compacted(), hold, told.heard, sealer, fresh, self.sleep,
+                self._hashed,
             )  # fmt: skip
             wanted = {row.key for row in rows}
             ranges = [r for r in archive.partitions if r.key in wanted]
@@ -118,33 +129,59 @@ class Archiving:
         self.done = True
         return found
 
-    def gate(self, checked: Rechecked) -> tuple[Rechecked, Proofs]:
-        """What may be sent, less what is not proved now: that is refused, or asked again; and the
-        proofs of the rest.
+    def in_place(self, keys: Iterable[TopicPartition]) -> InPlace:
+        """The commits as they lie in the place now. Whether their parts are there is asked once of
+        each: those that this worker wrote may have gone to two disks, when a volume went away.
 
-        Raises one of FAILURES where the place cannot be read, ClusterError.
+        To be asked before a look: with many partitions it takes longer than a look counts. Raises
+        one of FAILURES where the place cannot be read.
         """
-        proofs = self._proofs(checked.allowed)
+        archive, listed = self._known(), sorted(keys)
+
+        def size_bytes(one: tuple[TopicPartition, Part]) -> int | None:
+            return self.place.size_bytes(self._name(*one))
+
+        with ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="proofs") as pool:
+            found = pool.map(lambda key: committed(self.place, archive, key), listed)
+            commits = {key: a for key, a in zip(listed, found, strict=True) if a is not None}
+            asked = [
+                (key, part)
+                for key, commit in commits.items()
+                if self._there.get(key) != commit
+                for part in commit.parts
+            ]
+            gone = {
+                key: f"{self.place.url_of(self._name(key, part))} is not there as it was proved: "
+                f"{'nothing' if size is None else f'{size} bytes'} of {part.size_bytes} bytes"
+                for (key, part), size in zip(asked, pool.map(size_bytes, asked), strict=True)
+                if size != part.size_bytes
+            }
+        proofs = {key: commit for key, commit in commits.items() if key not in gone}
+        self._there.update(proofs)
+        return InPlace(proofs, gone)
+
+    def gate(self, checked: Rechecked, in_place: InPlace) -> tuple[Rechecked, Proofs]:
+        """What may be sent, less what is not proved to lie there: that is refused, or asked again;
+        and the proofs of the rest. Raises ClusterError.
+        """
+        proofs = in_place.proofs
+        targets = {p.key: p.target_offset or 0 for p in self.plan.partitions}
         refused, unreadable = dict(checked.refused), dict(checked.unreadable)
         for key, seen in checked.allowed.items():
-            target = self._target(key)
-            if why := unproved(proofs.get(key), self.plan.topic_ids.get(key.topic), seen, target):
+            topic_id = self.plan.topic_ids.get(key.topic)
+            why = in_place.gone.get(key) or unproved(proofs.get(key), topic_id, seen, targets[key])
+            if why:
                 refused[key] = Refusal(INCOMPLETE, why)
         left = {k: seen for k, seen in checked.allowed.items() if k not in refused}
-        for key, (sure, why) in self._others(left, proofs).items():
+        for key, (sure, said) in self._others(left, proofs).items():
             into = refused if sure else unreadable
-            into[key] = Refusal(INCOMPLETE if sure else "EPOCH_NOT_READ", why)
+            into[key] = Refusal(INCOMPLETE if sure else "EPOCH_NOT_READ", said)
         allowed = {k: s for k, s in left.items() if k not in refused and k not in unreadable}
         judged = replace(checked, allowed=allowed, refused=refused, unreadable=unreadable)
         return judged, {key: proofs[key] for key in allowed}
 
-    def _proofs(self, keys: Iterable[TopicPartition]) -> Proofs:
-        """The commits as they lie in the place now."""
-        listed = sorted(keys)
-        archive = self._known()
-        with ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="proofs") as pool:
-            found = pool.map(lambda key: committed(self.place, archive, key), listed)
-            return {key: a for key, a in zip(listed, found, strict=True) if a is not None}
+    def _name(self, key: TopicPartition, part: Part) -> str:
+        return part_name(self.run.cluster_id, self.run.run_id, key, part.first)
 
     @property
     def place(self) -> Place:
@@ -158,9 +195,6 @@ class Archiving:
                 f"run {self.run.run_id} has kept nothing yet", "Nothing is sent before it has."
             )
         return self._archive
-
-    def _target(self, key: TopicPartition) -> int:
-        return next(p.target_offset or 0 for p in self.plan.partitions if p.key == key)
 
     def _begun(
         self, rows: Sequence[PartitionRow], sealer: Sealer | None
@@ -240,7 +274,7 @@ class Archiving:
             now = {key: epochs.pop() for key, epochs in asked.items() if epochs}
             ends = self.live.epoch_ends({key: epoch for key, (epoch, _) in now.items()})
             for key, (epoch, epoch_to) in now.items():
-                if why := _why(ends.get(key), epoch, epoch_to, allowed[key].leader_epoch):
+                if why := other_records(ends.get(key), epoch, epoch_to, allowed[key].leader_epoch):
                     found.setdefault(key, why)
         return found
 
@@ -266,58 +300,6 @@ def refuse_without_archive(run: RunRow, plan: Plan, archiving: Archiving | None)
         f"run {run.run_id} has no archive to rest on: {why}",
         "Nothing is sent; plan again.",
         code="ARCHIVE_INCOMPLETE",
-    )
-
-
-def unproved(
-    proof: PartitionArchive | None, topic_id: str | None, seen: PartitionFacts, target: int
-) -> str | None:
-    """Why what a request to this partition would delete is not proved to be kept; None: it is."""
-    start = seen.log_start_offset
-    if proof is None:
-        return "no archive of it was completed"
-    if start is None or not proof.covers(topic_id, start, target):
-        return (
-            f"its archive holds {proof.start} to {proof.target} of topic id {proof.topic_id}; "
-            f"{start} to {target} of {topic_id} would be deleted"
-        )
-    return None
-
-
-def refuse_unproved(
-    run: RunRow,
-    rows: Iterable[PartitionRow],
-    allowed: Mapping[TopicPartition, PartitionFacts],
-    proofs: Proofs,
-    topic_ids: Mapping[str, str | None],
-) -> None:
-    """The last thing before a request of a run with an archive. Raises RefusedError
-    ARCHIVE_INCOMPLETE: nothing of it leaves.
-    """
-    if run.options.archive is None:
-        return
-    for row in rows:
-        topic_id = topic_ids.get(row.topic)
-        why = unproved(proofs.get(row.key), topic_id, allowed[row.key], row.target_offset)
-        if why:
-            raise RefusedError(
-                f"{row.topic}-{row.partition} is not sent: {why}",
-                "Plan again; nothing is deleted that is not proved to be kept.",
-                code="ARCHIVE_INCOMPLETE",
-            )
-
-
-def _why(
-    end: EpochEnd | None, epoch: int, epoch_to: int, leads: int | None
-) -> tuple[bool, str] | None:
-    if end is None or end.error or (leads is not None and epoch > leads):
-        why = (end.error if end else None) or "another leader answers"
-        return False, f"where leader epoch {epoch} of what was read ends is not known: {why}"
-    if end.leader_epoch == epoch and (end.end_offset or 0) >= epoch_to:
-        return None
-    return True, (
-        f"it was read in leader epoch {epoch} up to {epoch_to}, and the log has that no further "
-        f"than {end.end_offset} by now: other records may lie there"
     )
 
 

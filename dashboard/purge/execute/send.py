@@ -12,7 +12,7 @@ from dashboard.core.clock import Mark, Stopwatch
 from dashboard.core.errors import BrokerError, ClusterError
 from dashboard.domain.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.evidence.rights_needed import MissingRight
-from dashboard.purge.execute.archiving import Proofs, refuse_unproved
+from dashboard.purge.execute.archive_gate import Proofs, refuse_unproved
 from dashboard.purge.execute.states import answered, unanswered
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, WaitForecast

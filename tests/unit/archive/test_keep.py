@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.archive import keep
 from dashboard.archive.format import SCHEMA, read_batches
 from dashboard.archive.keep import Keeper, Kept, Progress
 from dashboard.archive.manifest import (
@@ -205,6 +206,37 @@ def test_what_is_committed_is_not_read_again(place: Place) -> None:
     log.reads.clear()
     assert kept(place, log).committed
     assert log.reads == []
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+@pytest.mark.parametrize("committed_before", [True, False])
+@pytest.mark.parametrize("how", ["gone", "changed"])
+def test_a_part_of_an_earlier_worker_that_is_not_there_any_more_is_read_again(
+    place: Place, lost: int, committed_before: bool, how: str
+) -> None:
+    log = KeptLog([data(0, 40)])
+    (archive,) = kept(place, log).committed.values()
+    first = archive.parts[lost].first
+    name = part_name("c1", "r1", KEY, first)
+    body = place.get(name)
+    assert body is not None
+    place.remove(name) if how == "gone" else place.put(name, body[:-1] + bytes([body[-1] ^ 1]))
+    if not committed_before:
+        place.remove(partition_name("c1", "r1", KEY))
+    log.reads.clear()
+    assert kept(place, log).committed
+    assert log.reads == [(first, 20)]
+    assert [row["offset"] for row in records_in(place, run_of())] == list(range(20))
+
+
+def test_what_one_process_proved_it_hashes_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proved: dict[str, str] = {}
+    log = KeptLog([data(0, 40)])
+    kept(place, log, proved=proved)
+    monkeypatch.setattr(keep, "stored_sha256", lambda _: pytest.fail("hashed again"))
+    assert kept(place, log, proved=proved).committed
 
 
 def test_a_part_that_is_not_what_was_written_is_no_proof(tmp_path: Path) -> None:

@@ -170,6 +170,19 @@ def _lost_commit(room: ArchiveRoom, run_id: str) -> None:
         Place(room.url).remove(partition_name("cluster-1", run_id, TopicPartition(TOPIC, n)))
 
 
+def _lost_part(room: ArchiveRoom, run_id: str) -> None:
+    for n in range(2):
+        Place(room.url).remove(part_name("cluster-1", run_id, TopicPartition(TOPIC, n), 0))
+
+
+def _cut_part(room: ArchiveRoom, run_id: str) -> None:
+    for n in range(2):
+        name = part_name("cluster-1", run_id, TopicPartition(TOPIC, n), 0)
+        body = Place(room.url).get(name)
+        assert body is not None
+        Place(room.url).put(name, body[:-1])
+
+
 def _older_start(room: ArchiveRoom, _: str) -> None:
     for part in room.live.parts.values():
         part.starts = dict.fromkeys(part.starts, 4)
@@ -182,10 +195,16 @@ def _election(room: ArchiveRoom, _: str) -> None:
 
 @pytest.mark.parametrize(
     ("happens", "start", "epoch"),
-    [(_lost_commit, 0, 3), (_older_start, 7, 3), (_election, 0, 2)],
-    ids=["commit-removed", "older-records-came-back", "read-from-a-log-that-lost"],
-)
-def test_what_the_proof_does_not_cover_at_the_last_look_is_refused(
+    [
+        (_lost_commit, 0, 3), (_lost_part, 0, 3), (_cut_part, 0, 3), (_older_start, 7, 3),
+        (_election, 0, 2),
+    ],
+    ids=[
+        "commit-removed", "part-removed", "part-cut", "older-records-came-back",
+        "read-from-a-log-that-lost",
+    ],
+)  # fmt: skip
+def test_what_is_not_proved_or_not_there_before_a_request_leaves_is_refused(
     room: ArchiveRoom, happens: Callable[[ArchiveRoom, str], None], start: int, epoch: int
 ) -> None:
     for part in room.live.parts.values():
@@ -193,17 +212,46 @@ def test_what_the_proof_does_not_cover_at_the_last_look_is_refused(
     room.live.read_epoch = epoch
     run_id = room.queue(room.archived_plan(), archive=room.url)
     execution = room.execution(run_id)
-    standards = execution.standards
+    archiving = execution.archiving
+    assert archiving is not None
+    kept = archiving.keep
 
-    def at_the_recheck() -> Any:
+    def then_it_happens(*words: Any) -> Any:
+        found = kept(*words)
         happens(room, run_id)
-        return standards()
+        return found
 
-    execution.standards = at_the_recheck
+    archiving.keep = then_it_happens  # type: ignore[method-assign]
     execution.execute()
     view = room.journal.run(run_id)
     assert room.rows(view) == {0: ("not_done", INCOMPLETE), 1: ("not_done", INCOMPLETE)}
     assert room.live.sent == []
+
+
+def test_what_is_asked_of_the_place_is_asked_before_the_look_at_the_cluster(
+    room: ArchiveRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look counts for seconds; ten thousand commits, and their parts, take longer."""
+    get, size_bytes = Place.get, Place.size_bytes
+
+    def slow_get(self: Place, name: str) -> bytes | None:
+        if name.endswith("partition.json") and kept:
+            room.clock.sleep(40)
+        return get(self, name)
+
+    def slow_size(self: Place, name: str) -> int | None:
+        room.clock.sleep(40)
+        asked.append(name)
+        return size_bytes(self, name)
+
+    kept: list[bool] = []
+    asked: list[str] = []
+    monkeypatch.setattr(Place, "get", slow_get)
+    monkeypatch.setattr(Place, "size_bytes", slow_size)
+    room.live.on_read = lambda _, at: kept.append(True) if at == 50 else None
+    view = room.go()
+    assert view.run.state == "done"
+    assert len(asked) == len(set(asked)) > 2, "of each part once"
 
 
 def test_an_older_epoch_that_the_leader_still_has_in_full_is_no_doubt(room: ArchiveRoom) -> None:
@@ -383,8 +431,10 @@ def test_whatever_fails_or_dies_no_offset_goes_that_cannot_be_read_back(
             part.starts = dict.fromkeys(part.starts, max(*part.starts.values(), at - 15))
         elif fate < 0.06:
             room.live.elect(chance.choice([1, 2, 3]))
-        elif fate > 0.98:
-            for file in [*Path(room.url).rglob("partition.json")][:1]:
+        elif fate > 0.97:
+            for file in [*Path(room.url).rglob("p*rt*.parquet" if fate > 0.985 else "p*n.json")][
+                :1
+            ]:
                 file.unlink(missing_ok=True)
 
     def no_proof_no_request() -> None:
