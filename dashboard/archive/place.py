@@ -26,7 +26,7 @@ from dashboard.archive.manifest import (
 )
 from dashboard.core.errors import ArchiveError, LowwaterError, SettingsError, StoreError
 from dashboard.domain.model import TopicPartition
-from dashboard.settings.archive import check_url
+from dashboard.settings.archive import absent, check_url
 from dashboard.store.local_files import open_files
 from dashboard.store.snapshot_files import write_atomically
 
@@ -39,7 +39,7 @@ _WORD = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
 
 @dataclass
 class Place:
-    """One archive URL. `sleep` waits between attempts."""
+    """One archive URL. `sleep` waits between attempts. A folder must be there: none is made."""
 
     url: str
     sleep: Callable[[float], None] = time.sleep
@@ -139,11 +139,29 @@ class Place:
             self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
             self._files.pipe_file(path, body)
             return
-        missing = _missing(Path(path).parent)
+        made = self._made_folders(name)
         write_atomically(self._files, path, body)
         # A name is on the disk once its folder is: a power cut must not take what was proved.
-        for folder in {Path(path).parent, *(made.parent for made in missing)}:
+        for folder in {Path(path).parent, *(folder.parent for folder in made)}:
             _settle(folder)
+
+    def _made_folders(self, name: str) -> list[Path]:
+        """Make what leads to a file. The top is never made, nor for a file of a partition the run's
+        own folder: what an unmounted volume leaves open would be written to the disk below it.
+        """
+        top, words = Path(self._root), name.split("/")[:-1]
+        begun = 2 if len(words) > 2 else 0
+        made = []
+        for count in range(begun + 1, len(words) + 1):
+            folder = top.joinpath(*words[:count])
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            except FileNotFoundError as error:
+                raise (_left(folder.parent) if top.is_dir() else absent(str(top))) from error
+            made.append(folder)
+        return made
 
     def _tried(self, act: Callable[[], _T], name: str, done: str, *, code: str) -> _T:
         for pause in (*_PAUSES_SECONDS, None):
@@ -218,13 +236,12 @@ def end(
     return ended
 
 
-def _missing(folder: Path) -> list[Path]:
-    """The folders that are yet to be made."""
-    found = []
-    while not folder.exists():
-        found.append(folder)
-        folder = folder.parent
-    return found
+def _left(folder: Path) -> ArchiveError:
+    return ArchiveError(
+        f"the archive {folder} is not there any more",
+        "Mount what it lies on, then plan again; nothing is deleted without its proof.",
+        code="ARCHIVE_UNREACHABLE",
+    )
 
 
 def _settle(folder: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dashboard.core.errors import SettingsError
+from dashboard.core.errors import ArchiveError, SettingsError
 from dashboard.settings.price import per_gib_month
 from dashboard.settings.values import lasting, path, section
 
@@ -81,7 +82,9 @@ def _rate(value: Any, key: str, where: str) -> int:
 
 def chosen(settings: ArchiveSettings, asked: str | bool | None) -> str | None:
     """Where an archive is asked for: a URL, or True for that of the settings; None or False:
-    nowhere. A folder is told from the root, since a worker stands elsewhere. Raises SettingsError.
+    nowhere. A folder is told from the root, since a worker stands elsewhere, and must be there.
+
+    Raises SettingsError, ArchiveError ARCHIVE_UNREACHABLE.
     """
     if asked is None or asked is False:
         return None
@@ -96,13 +99,27 @@ def chosen(settings: ArchiveSettings, asked: str | bool | None) -> str | None:
     if "://" in url:
         return url
     try:
-        return str(Path(url).expanduser().absolute())
+        folder = Path(url).expanduser().absolute()
     except RuntimeError as error:
         raise SettingsError(
             f"the archive folder '{url}' is in a home folder that this machine does not have",
             "Write it as a path from the root.",
             code="ARCHIVE_URL_INVALID",
         ) from error
+    if not folder.is_dir():
+        raise absent(str(folder))
+    return str(folder)
+
+
+def absent(folder: str) -> ArchiveError:
+    """A local archive's folder is never made: one that is not mounted would be made on the disk
+    below, and what is written there lie hidden once it is.
+    """
+    return ArchiveError(
+        f"the archive folder {folder} is not there",
+        f"Mount what it lies on, or make it: mkdir -p {shlex.quote(folder)}",
+        code="ARCHIVE_UNREACHABLE",
+    )
 
 
 def check_url(url: str) -> str:

@@ -73,6 +73,7 @@ def keep(bootstrap: str, folder: str, records: int) -> None:
             cluster_id, "bench", "run", "0" * 64, utc_now(), "open", None,
             (ArchivedTopic(_TOPIC, "id", PARTITIONS, 3),), ranges,
         )  # fmt: skip
+        Path(folder, cluster_id, "run").mkdir(parents=True)
         keeper = Keeper(
             Place(folder), run, ArchiveSettings(), live,
             lambda: RangeReader(servers, cluster_id, _TOPIC), lambda _: False, fresh=True,

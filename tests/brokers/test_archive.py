@@ -33,6 +33,7 @@ def url(bench: Bench, tmp_path: Path) -> Iterator[str]:
     """A folder for archives whose parts are small, so that there are many."""
     assert bench.settings.source is not None
     bench.settings.source.write_text(f"{SETTINGS}[archive]\npart_bytes = 1048576\nreaders = 3\n")
+    (tmp_path / "kept").mkdir()
     yield str(tmp_path / "kept")
     bench.settings.source.write_text(SETTINGS)
 
@@ -136,6 +137,7 @@ def test_a_place_that_takes_nothing_stops_the_purge_before_anything_is_deleted(
 ) -> None:
     topic = bench.topic(10)
     bench.commit("archive-g", topic, {0: 5})
+    Path(url).rmdir()
     Path(url).write_text("a file stands where the folder is to be")
     view = bench.apply(bench.plan(topic, archive=url))
     assert view.run.state == "refused"
@@ -230,6 +232,7 @@ def test_a_partition_whose_bytes_are_damaged_on_disk_is_not_purged(
         with log.open("r+b") as file:
             file.seek(60_000)
             file.write(b"damaged")
+        (tmp_path / "kept").mkdir()
         view = bench.apply(bench.plan(topic, archive=str(tmp_path / "kept")))
         states = [(row.state, row.error) for row in view.partitions]
         assert states == [("done", None), ("not_done", INCOMPLETE)]

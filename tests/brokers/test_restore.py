@@ -108,6 +108,7 @@ def test_what_was_archived_and_purged_comes_back_record_for_record(
     assert [len(rows) for rows in before] == [1009, 40]
     sealed(bench, tmp_path)
     bench.commit("restore-g", topic, {0: before[0][-1][0] + 1, 1: 30})
+    (tmp_path / "kept").mkdir()
     view = bench.apply(bench.plan(topic, archive=str(tmp_path / "kept")))
     assert view.run.state == "done", view.to_json()
     assert lies(bench, topic) == []

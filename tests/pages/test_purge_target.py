@@ -142,3 +142,16 @@ def test_records_are_archived_first_in_the_place_that_the_settings_name(
     text = said(app.checkbox(key="plan-archive").check().run())
     assert [request.archive for request in requests] == ["s3://bucket/kept"]
     assert "ARCHIVE s3://bucket/kept: at most" in text
+
+
+def test_nothing_is_planned_without_the_archive_that_was_asked_for(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "archives.toml"
+    file.write_text(f'[archive]\nurl = "{tmp_path}/volume"\n')
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(file))
+    app = open_page("purge", topics="orders")
+    requests.clear()
+    text = said(app.checkbox(key="plan-archive").check().run())
+    assert f"the archive folder {tmp_path}/volume is not there" in text
+    assert requests == []

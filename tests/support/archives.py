@@ -85,6 +85,8 @@ def write(
     markers. A partition without records has no commit.
     """
     place = Place(str(folder))
+    if place.is_local:
+        Path(folder, cluster_id, run_id).mkdir(parents=True, exist_ok=True)
     ranges, described = [], []
     for topic, partitions in topics.items():
         described.append(ArchivedTopic(topic, f"id-{topic}", len(partitions), 3, config or {}))

@@ -215,6 +215,13 @@ class Archiving:
         return archive, fresh
 
     def _made(self, rows: Sequence[PartitionRow], encryption: Encryption | None) -> RunArchive:
+        if self.journal.head(self.run.run_id).archive is not None:
+            where = self.place.url_of(run_name(self.run.cluster_id, self.run.run_id))
+            raise ArchiveError(
+                f"{where} is not there, and this archive had begun",
+                "Mount what it lies on, or restore the file from a copy, then plan again.",
+                code="ARCHIVE_UNREACHABLE",
+            )
         refuse_without_offsets_topic(self.live)
         names = sorted({row.topic for row in rows})
         states, configs = self.live.topics(names), self.live.own_configs(names)

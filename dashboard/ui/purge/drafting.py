@@ -223,8 +223,8 @@ def choose_target(screen: Screen) -> Request | None:
     if kind == TIME and topics:
         _offer_oldest(screen, topics)
     decided = _decisions(screen, topics)
-    archive = _archive(screen)
-    if target is None or (not topics and target.kind != "file"):
+    archive, known = _archive(screen)
+    if not known or target is None or (not topics and target.kind != "file"):
         return None
     if (decided.waived or decided.lifted) and not decided.reason:
         st.caption("Give the reason for what is waived or lifted: it is kept in the journal.")
@@ -352,13 +352,13 @@ def _file() -> Target | None:
         return None
 
 
-def _archive(screen: Screen) -> str | None:
-    """The place of the settings, where the records are to be kept first. A page names no other:
-    whoever does writes files as the service.
+def _archive(screen: Screen) -> tuple[str | None, bool]:
+    """The place of the settings, where the records are to be kept first; False: it cannot be used,
+    and nothing is planned without. A page names no other: whoever does writes files as the service.
     """
     settings = screen.settings.archive
     if settings.url is None:
-        return None
+        return None, True
     wanted = st.checkbox(
         plain(f"Archive into {settings.url} first"),
         key="plan-archive",
@@ -366,10 +366,10 @@ def _archive(screen: Screen) -> str | None:
         "cannot be kept whole is not deleted.",
     )
     try:
-        return chosen(settings, wanted)
+        return chosen(settings, wanted), True
     except LowwaterError as error:
         st.caption(plain(f"⚠ {error.message}. {error.next_step}"))
-        return None
+        return None, False
 
 
 class _Decided(NamedTuple):

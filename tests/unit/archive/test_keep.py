@@ -49,6 +49,8 @@ def keeper(place: Place, log: KeptLog, **changed: Any) -> Keeper:
 
 def kept(place: Place, log: KeptLog, **changed: Any) -> Kept:
     made = keeper(place, log, **changed)
+    if "://" not in place.url:
+        Path(place.url, "c1", "r1").mkdir(parents=True, exist_ok=True)  # as `begin` does
     found = made.keep(made.run.partitions)
     assert log.open_readers == 0
     return found
@@ -56,6 +58,7 @@ def kept(place: Place, log: KeptLog, **changed: Any) -> Kept:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
+    (tmp_path / "kept").mkdir()
     return Place(str(tmp_path / "kept"), lambda _: None)
 
 

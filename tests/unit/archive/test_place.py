@@ -45,6 +45,7 @@ def flaky(monkeypatch: pytest.MonkeyPatch) -> tuple[Place, list[float], list[Exc
 
 
 def test_a_folder_keeps_whole_files(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
     place = Place(f"{tmp_path}/kept")
     assert place.get("c/r/archive.json") is None
     place.put("c/r/archive.json", b"one")
@@ -96,6 +97,28 @@ def test_a_folder_that_is_a_file_takes_nothing(tmp_path: Path) -> None:
     assert found.value.code == "ARCHIVE_UNWRITABLE"
 
 
+def test_a_folder_that_is_not_mounted_is_not_made(tmp_path: Path) -> None:
+    place = Place(f"{tmp_path}/volume/kept")
+    with pytest.raises(ArchiveError, match=r"volume/kept is not there") as found:
+        place.put("c/r/archive.json", b"x")
+    assert (found.value.code, [*tmp_path.iterdir()]) == ("ARCHIVE_UNREACHABLE", [])
+
+
+@pytest.mark.parametrize("left", ["volume", "volume/kept"])
+def test_a_volume_that_goes_away_midway_takes_nothing_more(tmp_path: Path, left: str) -> None:
+    (tmp_path / "volume" / "kept").mkdir(parents=True)
+    place = Place(f"{tmp_path}/volume/kept")
+    place.put("c/r/archive.json", b"x")
+    place.put("c/r/t/0/part-0.json", b"x")
+    (tmp_path / "volume").rename(tmp_path / "unmounted")
+    (tmp_path / left).mkdir(parents=True)
+    with pytest.raises(ArchiveError, match="is not there") as found:
+        place.put("c/r/t/0/part-1.json", b"x")
+    assert (found.value.code, [*(tmp_path / "volume").rglob("*.json")]) == (
+        "ARCHIVE_UNREACHABLE", [],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["../c", "c/..", "c/./d", "c/a b", "c/a%2f"])
 def test_no_name_leads_out_of_it(tmp_path: Path, name: str) -> None:
     with pytest.raises(ArchiveError, match="no name of an archive"):
@@ -124,6 +147,11 @@ def test_a_place_is_that_which_is_named_or_that_of_the_settings(
     known, none = ArchiveSettings(url="s3://bucket/kept"), ArchiveSettings()
     assert chosen(known, None) is chosen(known, False) is chosen(none, None) is None
     assert chosen(known, True) == "s3://bucket/kept"
+    with pytest.raises(ArchiveError, match="kept is not there") as absent:
+        chosen(known, "kept")
+    assert absent.value.code == "ARCHIVE_UNREACHABLE"
+    assert absent.value.next_step.endswith(f"mkdir -p {tmp_path}/kept")
+    (tmp_path / "kept").mkdir()
     assert chosen(known, "kept") == chosen(none, str(tmp_path / "kept"))
     with pytest.raises(SettingsError) as found:
         chosen(none, True)

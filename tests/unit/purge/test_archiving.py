@@ -81,6 +81,7 @@ class ArchiveRoom(Room):
         super().__init__(folder, partitions)
         self.live = Log(partitions)
         self.url = str(folder / "kept")
+        Path(self.url).mkdir()
 
     def archived_plan(self) -> Plan:
         return replace(self.plan(), archive=self.url)
@@ -252,6 +253,28 @@ def test_what_is_asked_of_the_place_is_asked_before_the_look_at_the_cluster(
     view = room.go()
     assert view.run.state == "done"
     assert len(asked) == len(set(asked)) > 2, "of each part once"
+
+
+def test_a_worker_that_does_not_find_what_another_began_begins_nothing_anew(
+    room: ArchiveRoom,
+) -> None:
+    """The volume is not mounted where it stands, or somebody emptied it."""
+    run_id = room.queue(room.archived_plan(), archive=room.url)
+
+    def dies(_: TopicPartition, at: int) -> None:
+        if at == 30:
+            raise Died
+
+    room.live.on_read = dies
+    with pytest.raises(Died):
+        room.execution(run_id).execute()
+    room.live.on_read = lambda *_: None
+    Path(room.url).rename(Path(room.url).with_name("unmounted"))
+    Path(room.url).mkdir()
+    room.execution(run_id).execute()
+    head = room.journal.head(run_id)
+    assert (head.state, head.error and head.error["code"]) == ("refused", "ARCHIVE_UNREACHABLE")
+    assert (room.live.sent, [*Path(room.url).rglob("*.json")]) == ([], [])
 
 
 def test_an_older_epoch_that_the_leader_still_has_in_full_is_no_doubt(room: ArchiveRoom) -> None:
