@@ -41,6 +41,8 @@ _HEADERS_BYTES = 1 << 20  # of one look at batches' headers
 _PROVED_AT_ONCE = 2  # parts that are put and proved while their readers read on
 _LATE_PAUSES_SECONDS = (0.2, 1.0, 3.0)  # a store may show a file, or its new content, late
 _TICK_SECONDS = 0.5
+# What a library says of a record that it cannot carry.
+_ODD = (SystemError, ValueError, pa.ArrowException)
 
 
 class Reader(Protocol):
@@ -180,6 +182,8 @@ class Keeper:
             found.passed.add(key)
         except (RangeError, Missing) as error:
             found.incomplete[key] = _in_words(error)
+        except _ODD as error:  # the others can be kept all the same
+            found.incomplete[key] = f"it cannot be kept: {type(error).__name__}: {error}"
 
     def _partition(self, wanted: Range) -> PartitionArchive:
         parts = [] if self.fresh else self._chain(wanted)

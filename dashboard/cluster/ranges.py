@@ -182,11 +182,16 @@ def _place(message: Message) -> tuple[str | None, int | None]:
 
 def _columns(records: Sequence[Message], offsets: list[int]) -> dict[str, list[Any]]:
     stamps = [m.timestamp() for m in records]
+    try:
+        headers = [m.headers() or [] for m in records]
+    except (SystemError, UnicodeError) as error:  # what confluent-kafka makes of such a name
+        span = f"{offsets[0]} to {offsets[-1]}"
+        raise RangeError(f"a header's name is not UTF-8 at one of offsets {span}") from error
     return {
         "offset": offsets,
         "timestamp": [at if kind in _TIME_TYPES and at >= 0 else None for kind, at in stamps],
         "timestamp_type": [_TIME_TYPES.get(kind) for kind, _ in stamps],
         "key": [m.key() for m in records],
         "value": [m.value() for m in records],
-        "headers": [m.headers() or [] for m in records],
+        "headers": headers,
     }

@@ -26,7 +26,13 @@ from dashboard.archive.manifest import (
 from dashboard.archive.place import Place, begin, committed, end
 from dashboard.archive.sealing import Sealer, read_key, wrong_key
 from dashboard.cluster.ranges import RangeReader
-from dashboard.core.errors import ArchiveError, ClusterError, RefusedError, SettingsError
+from dashboard.core.errors import (
+    ArchiveError,
+    ClusterError,
+    LowwaterError,
+    RefusedError,
+    SettingsError,
+)
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.look import refuse_without_offsets_topic
 from dashboard.purge.execute.archive_gate import Proofs, other_records, unproved
@@ -114,6 +120,14 @@ class Archiving:
         except FAILURES:
             self._failed()
             raise
+        except LowwaterError:
+            raise
+        except Exception as error:  # a worker that dies of it is followed by one that dies of it
+            self._failed()
+            raise ArchiveError(
+                f"unexpected {type(error).__name__}: {str(error)[:200]}",
+                "Nothing is deleted; please report it, with the lines of the worker's log.",
+            ) from error
         if found.held:
             return found
         known = {r.key for r in ranges}

@@ -143,6 +143,18 @@ def test_what_is_merely_not_there_ends_the_partition(
     assert (found.committed, committed(place, run_of(), KEY)) == ({}, None)
 
 
+def test_a_record_that_no_library_carries_ends_its_partition_alone(place: Place) -> None:
+    def odd(at: int) -> None:
+        if at == 6:
+            raise UnicodeDecodeError("utf-8", b"caf\xe9", 3, 4, "unexpected end of data")
+
+    log = KeptLog([data(0, 40)], on_read=odd)
+    run = run_of(Range(TOPIC, 0, 0, 20), Range(TOPIC, 1, 12, 20))
+    found = kept(place, log, run=run)
+    assert "UnicodeDecodeError" in found.incomplete[KEY]
+    assert [*found.committed] == [TopicPartition(TOPIC, 1)]
+
+
 def test_retention_that_overtakes_the_reader_ends_the_partition(place: Place) -> None:
     log = KeptLog([data(0, 9), data(10, 40)])
 

@@ -313,6 +313,22 @@ def test_a_place_that_fails_stops_all_before_anything_is_deleted(
     assert view.run.archive.state == "failed"
 
 
+def test_an_error_that_nobody_foresaw_refuses_the_run_and_kills_no_worker(
+    room: ArchiveRoom,
+) -> None:
+    def odd(_: TopicPartition, at: int) -> None:
+        if at == 30:
+            raise KeyError("orders")
+
+    room.live.on_read = odd
+    view = room.go()
+    assert (view.run.state, room.live.sent) == ("refused", [])
+    assert view.run.error is not None
+    assert "unexpected KeyError: 'orders'" in view.run.error["message"]
+    assert view.run.archive is not None
+    assert view.run.archive.state == "failed"
+
+
 @pytest.mark.parametrize("wish", ["pause", "cancel", "read-only"])
 def test_who_stops_the_run_is_heard_while_it_reads(
     room: ArchiveRoom, monkeypatch: pytest.MonkeyPatch, wish: str
