@@ -23,6 +23,7 @@ from dashboard.archive.manifest import (
     Part,
     PartitionArchive,
     Range,
+    Reached,
     RunArchive,
     last_is,
     part_name,
@@ -31,7 +32,7 @@ from dashboard.archive.manifest import (
     sealed,
 )
 from dashboard.archive.place import Place, committed
-from dashboard.archive.reading import Explainer, GrowingPart, Missing
+from dashboard.archive.reading import Explainer, GrowingPart, Missing, saw
 from dashboard.cluster.ranges import PATIENCE_SECONDS, TIMED_OUT, RangeError, Records
 from dashboard.core.errors import ArchiveError
 from dashboard.domain.model import BatchSpan, PartitionOffsets, TopicPartition
@@ -275,12 +276,11 @@ class Keeper:
     def _proved(self, key: TopicPartition, part: GrowingPart, explainer: Explainer) -> Part:
         """The part once it lies in the place and was read back. Raises Missing, ArchiveError."""
         gaps = explainer.explain(part.gaps())
-        newest = max(
-            (e for e in (part.evidence, explainer.evidence) if e is not None),
-            key=lambda e: e.epoch_to,
-            default=None,
-        )
-        if newest is None:
+        # All of them: a batch that explains a gap was asked for later, perhaps of another leader.
+        for epoch, epoch_to in explainer.epochs.items():
+            saw(part.epochs, epoch, epoch_to)
+        epochs = tuple(Reached(*one) for one in sorted(part.epochs.items()))
+        if not epochs:
             raise Missing(f"no batch tells the leader epoch of offsets {part.first} to {part.next}")
         name = part_name(self.run.cluster_id, self.run.run_id, key, part.first)
         made, body = part.finish()
@@ -293,7 +293,7 @@ class Keeper:
         pa.default_memory_pool().release_unused()
         proof = Part(
             part.first, part.next, made.records, size, made.raw_bytes, sha256,
-            newest.leader_epoch, newest.epoch_to, gaps,
+            epochs, gaps,
         )  # fmt: skip
         self._put(
             proof_name(self.run.cluster_id, self.run.run_id, key, part.first), sealed(PART, proof)

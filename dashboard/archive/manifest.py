@@ -33,13 +33,22 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """What was read in a leader epoch reached up to but not `epoch_to`: a log in which that epoch
+    goes as far holds the same records below.
+    """
+
+    leader_epoch: Count
+    epoch_to: Count
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Proof of a part: it was read back from where it lies, counted, compared and hashed.
 
     Offsets from `first` up to but not `next`, each a record or in one of `gaps`. `size_bytes` and
     `stored_sha256` are of the stored file, `raw_bytes` of keys, values and headers as they were.
-    `leader_epoch` is that of the newest batch that was read for it, which reached up to but not
-    `epoch_to`: a log in which that epoch goes as far holds the same records below.
+    `epochs`: how far each leader epoch reached of which a batch was read for it, or explains a gap.
     """
 
     first: Count
@@ -48,8 +57,7 @@ class Part:
     size_bytes: Count
     raw_bytes: Count
     stored_sha256: Text
-    leader_epoch: Count
-    epoch_to: Count
+    epochs: tuple[Reached, ...]
     gaps: tuple[Gap, ...] = ()
 
 
@@ -82,10 +90,11 @@ class PartitionArchive:
 
     @property
     def epochs(self) -> dict[int, int]:
-        """How far each leader epoch reached of which the newest batches of its parts were."""
+        """How far each leader epoch reached of which something was read for it."""
         found: dict[int, int] = {}
         for part in self.parts:
-            found[part.leader_epoch] = max(found.get(part.leader_epoch, 0), part.epoch_to)
+            for one in part.epochs:
+                found[one.leader_epoch] = max(found.get(one.leader_epoch, 0), one.epoch_to)
         return found
 
     def covers(self, topic_id: str | None, start: int, target: int) -> bool:
@@ -181,6 +190,8 @@ def _changed(where: str, actual: str, claimed: object) -> RefusedError:
 
 def _check_part(part: Part) -> None:
     """Every offset of the range is a record or in a gap. Raises ValueError."""
+    if not part.epochs:
+        raise ValueError(f"no leader epoch is told of offsets {part.first} to {part.next}")
     at, missing = part.first, 0
     for gap in part.gaps:
         if not at <= gap.first < gap.next <= part.next:

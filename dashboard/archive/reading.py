@@ -31,21 +31,15 @@ class Missing(Exception):
     """Offsets are not there, and nothing tells why; the argument says it in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The newest batch that was seen: its leader epoch, and one past the last offset it has."""
-
-    leader_epoch: int
-    epoch_to: int
-
-
 @dataclass
 class Explainer:
-    """Explains gaps of one range, in rising order. `compacted`: the log cleaner works on it."""
+    """Explains gaps of one range, in rising order. `compacted`: the log cleaner works on it.
+    `epochs`: of the batches that explained, how far each leader epoch reached.
+    """
 
     spans: Spans
     compacted: bool
-    evidence: Evidence | None = None
+    epochs: dict[int, int] = field(default_factory=dict)
     _known: Sequence[BatchSpan] = ()
     _taken: Counter[int] = field(default_factory=Counter)  # by base offset, offsets without record
 
@@ -68,10 +62,10 @@ class Explainer:
         if span is None:
             raise Missing(f"offsets {at} to {end - 1} are not in the log, and nothing is behind")
         if span.base_offset > at:  # between two batches
-            self._saw(span.leader_epoch, span.base_offset + 1)
+            saw(self.epochs, span.leader_epoch, span.base_offset + 1)
             until = min(end, span.base_offset)
             return until, self._by_cleaner(at, until)
-        self._saw(span.leader_epoch, span.last_offset + 1)
+        saw(self.epochs, span.leader_epoch, span.last_offset + 1)
         until = min(end, span.last_offset + 1)
         if span.control:
             return until, "control"
@@ -91,10 +85,6 @@ class Explainer:
             )
         return "compacted"
 
-    def _saw(self, leader_epoch: int, epoch_to: int) -> None:
-        if self.evidence is None or epoch_to > self.evidence.epoch_to:
-            self.evidence = Evidence(leader_epoch, epoch_to)
-
     def _span_at(self, at: int) -> BatchSpan | None:
         """The batch that holds an offset, or the first behind it; None at the log's end."""
         for anew in (False, True):
@@ -112,6 +102,11 @@ class Explainer:
         return None
 
 
+def saw(epochs: dict[int, int], leader_epoch: int, epoch_to: int) -> None:
+    """A batch of a leader epoch that reaches up to but not `epoch_to`."""
+    epochs[leader_epoch] = max(epoch_to, epochs.get(leader_epoch, 0))
+
+
 def gaps_between(start: int, offsets: ArrayLike, end: int) -> list[tuple[int, int]]:
     """Where offsets from `start` up to but not `end` are not among these ascending ones."""
     points = np.concatenate(([start - 1], np.asarray(offsets, np.int64), [end]))
@@ -120,13 +115,13 @@ def gaps_between(start: int, offsets: ArrayLike, end: int) -> list[tuple[int, in
 
 
 class GrowingPart:
-    """Records of a part while it grows, and the newest batch among theirs."""
+    """Records of a part while it grows, and how far each leader epoch reached that they are of."""
 
     def __init__(self, first: int, level: int) -> None:
         """It begins at offset `first`; `level` is of zstd."""
         self.first = self.next = first
         self.size_bytes = 0  # of what was added, as it lies in memory
-        self.evidence: Evidence | None = None
+        self.epochs: dict[int, int] = {}
         self._writer = PartWriter(level)
         self._offsets: list[np.ndarray] = []
         self._group: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
@@ -136,9 +131,10 @@ class GrowingPart:
         """The records behind those before: their bytes. Raises Missing where no epoch is told."""
         size = _size(records)
         if records.offsets:
-            if records.leader_epoch is None:
-                raise Missing(f"no leader epoch is told of offset {records.offsets[-1]}")
-            self.evidence = Evidence(records.leader_epoch, records.offsets[-1] + 1)
+            for leader_epoch, epoch_to in records.epochs.items():
+                if leader_epoch is None:
+                    raise Missing(f"no leader epoch is told of offset {epoch_to - 1}")
+                saw(self.epochs, leader_epoch, epoch_to)
             self._offsets.append(np.asarray(records.offsets, np.int64))
             for name, column in self._group.items():
                 column.extend(records.columns[name])

@@ -63,12 +63,12 @@ class Records:
     """The next records of a range, a list for each column of `archive.format.SCHEMA`.
 
     Whatever lies below `next` and is not there has no record, as the consumer tells.
-    `leader_epoch`: of the batch with the last record, None where there is none or none is told.
+    `epochs`: one past the last record of each leader epoch; None: of those of which none is told.
     """
 
     columns: dict[str, list[Any]]
     next: int
-    leader_epoch: int | None
+    epochs: Mapping[int | None, int]
 
     @property
     def offsets(self) -> list[int]:
@@ -148,8 +148,8 @@ class RangeReader:
         elif offsets:
             end = max(end, offsets[-1] + 1)
         columns = _columns(records[:below], offsets[:below])
-        epoch = records[below - 1].leader_epoch() if below else None
-        return Records(columns, min(end, target), epoch)
+        epochs = {m.leader_epoch(): o + 1 for m, o in zip(records[:below], offsets, strict=False)}
+        return Records(columns, min(end, target), epochs)
 
     def _end_told(self, events: Sequence[Message], key: TopicPartition, at: int) -> int:
         """Up to where the log was read to its end; `at` where nobody said. Raises RangeError."""

@@ -17,6 +17,7 @@ from dashboard.archive.manifest import (
     Part,
     PartitionArchive,
     Range,
+    Reached,
     RunArchive,
     last_is,
     part_name,
@@ -151,7 +152,7 @@ def _part(
     ]
     found = Part(
         first, after, len(rows), len(stored), writer.contents.raw_bytes,
-        parts.stored_sha256(stored), 0, after, tuple(gaps),
+        parts.stored_sha256(stored), (Reached(0, after),), tuple(gaps),
     )  # fmt: skip
     place.put(name, stored)
     place.put(proof_name(*of, at, first), sealed(PART, found))

@@ -88,7 +88,7 @@ class KeptLog:
             at = target if len(below) < len(found) or not found else below[-1][0] + 1
             if len(found) < self.at_once:
                 at = target
-            yield Records(columns([o for o, _ in below]), at, below[-1][1] if below else None)
+            yield Records(columns([o for o, _ in below]), at, {epoch: o + 1 for o, epoch in below})
 
     # -- as `Log`
 

@@ -18,6 +18,7 @@ from dashboard.archive.manifest import (
     Part,
     PartitionArchive,
     Range,
+    Reached,
     RunArchive,
     part_name,
     partition_name,
@@ -27,8 +28,10 @@ from dashboard.archive.manifest import (
 from dashboard.core.errors import ArchiveError, RefusedError
 from dashboard.domain.model import TopicPartition
 
-ONE = Part(10, 20, 8, 500, 900, "ab", 3, 20, (Gap(12, 13, "control"), Gap(19, 20, "compacted")))
-TWO = Part(20, 22, 1, 300, 100, "cd", 4, 22, (Gap(21, 22, "control"),))
+ONE = Part(
+    10, 20, 8, 500, 900, "ab", (Reached(3, 20),), (Gap(12, 13, "control"), Gap(19, 20, "compacted"))
+)
+TWO = Part(20, 22, 1, 300, 100, "cd", (Reached(4, 22),), (Gap(21, 22, "control"),))
 WHOLE = PartitionArchive("orders", "id-1", 3, 10, 22, (ONE, TWO), "control")
 RUN_ARCHIVE = RunArchive(
     "c1", "local", "r1", "ef", datetime(2026, 3, 1, tzinfo=UTC), "open",

@@ -42,6 +42,7 @@ class Log(FakeCluster):
     """The fake cluster with records: each offset has one, but for `holes` that nobody explains."""
 
     holes: dict[int, int] = {}  # noqa: RUF012  # partition -> offset; replaced, never changed
+    steps_over: int | None = None  # an offset that is no record, of every partition
     read_epoch = 3
     reads: int = 0
     on_read: Callable[[TopicPartition, int], None] = staticmethod(lambda *_: None)
@@ -67,9 +68,10 @@ class Log(FakeCluster):
             if at < self.parts[key].starts[self.parts[key].leader_id or 1]:
                 raise RangeError(OUT_OF_RANGE)
             end = min(at + 10, target)
-            found = [o for o in range(at, end) if o != self.holes.get(key.partition)]
+            holes = (self.holes.get(key.partition), self.steps_over)
+            found = [o for o in range(at, end) if o not in holes]
             at = end
-            yield Records(columns(found), at, self.read_epoch)
+            yield Records(columns(found), at, {self.read_epoch: found[-1] + 1} if found else {})
 
 
 class ArchiveRoom(Room):
@@ -275,6 +277,21 @@ def test_a_worker_that_does_not_find_what_another_began_begins_nothing_anew(
     head = room.journal.head(run_id)
     assert (head.state, head.error and head.error["code"]) == ("refused", "ARCHIVE_UNREACHABLE")
     assert (room.live.sent, [*Path(room.url).rglob("*.json")]) == ([], [])
+
+
+def test_records_of_an_older_epoch_are_asked_for_where_a_later_look_saw_the_one_that_leads(
+    room: ArchiveRoom,
+) -> None:
+    """The last offset is a marker of epoch 3, which leads; what was read below is of epoch 2, and
+    the log that leads now has that no further than 30.
+    """
+    room.live.read_epoch = 2
+    room.live.steps_over = 59
+    room.live.batch_spans = lambda *_: (BatchSpan(59, 59, 1, True, 3),)  # type: ignore[method-assign]
+    _election(room, "")
+    view = room.go()
+    assert room.rows(view) == {0: ("not_done", INCOMPLETE), 1: ("not_done", INCOMPLETE)}
+    assert room.live.sent == []
 
 
 def test_an_older_epoch_that_the_leader_still_has_in_full_is_no_doubt(room: ArchiveRoom) -> None:
