@@ -123,14 +123,19 @@ def absent(folder: str) -> ArchiveError:
 
 
 def check_url(url: str) -> str:
-    """The same; a URL with a user or password in it would go into plans and journals.
+    """The same; a URL with a user or password in it would go into plans and journals, and what lies
+    in memory is no archive.
 
     Raises SettingsError ARCHIVE_URL_INVALID.
     """
     try:
         parts = urlsplit(url) if "://" in url else None
         said = "is empty" if not url.strip() else ""
-        if parts is not None and (parts.username or parts.password or parts.query):
+        if "::" in url:  # of fsspec's: what stands before it hides who signs in
+            said = "is a chain"
+        elif parts is not None and parts.scheme == "memory":
+            said = "ends with the process that writes"
+        elif parts is not None and (parts.username or parts.password or parts.query):
             said = "has a user, password or query in it"
     except ValueError as error:
         said = f"is none: {error}"

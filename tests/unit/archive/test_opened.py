@@ -6,7 +6,9 @@ import pickle
 from pathlib import Path
 from types import SimpleNamespace
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from dashboard.archive.deleting import delete
 from dashboard.archive.opened import open_archive
@@ -97,8 +99,13 @@ def test_sealed_parts_open_with_their_key_alone(tmp_path: Path) -> None:
         list(unopened.batches(KEY, whole.parts[0]))
 
 
+class _Bucket(MemoryFileSystem):  # type: ignore[misc]
+    protocol = ("bucket", "memory")
+
+
 def test_an_object_store_is_read_and_emptied_by_names(tmp_path: Path) -> None:
-    url = f"memory://{tmp_path.name}/kept"
+    fsspec.register_implementation("bucket", _Bucket, clobber=True)
+    url = f"bucket://{tmp_path.name}/kept"
     archives.write(url, {"orders": {0: ROWS}, "clicks": {0: ROWS[:5]}})
     (found,) = [one for one in summaries(url) if isinstance(one, Summary)]
     assert (found.state, found.records) == ("whole", 105)

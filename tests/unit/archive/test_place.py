@@ -126,8 +126,13 @@ def test_no_name_leads_out_of_it(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", " ", "s3://key:secret@bucket/x", "s3://b/x?token=secret", "s3://[x", "none://x"]
-)
+    "url",
+    [
+        "", " ", "s3://key:secret@bucket/x", "s3://b/x?token=secret", "s3://[x", "none://x",
+        "memory://kept", "MEMORY://kept", "simplecache::s3://key:secret@bucket/x", "a::b",
+        "s3://bucket/x::memory://",
+    ],
+)  # fmt: skip
 def test_a_url_that_cannot_be_or_tells_a_secret_is_refused(url: str) -> None:
     with pytest.raises(SettingsError) as found:
         Place(url)
