@@ -52,6 +52,7 @@ def show() -> None:
     if chosen:
         show_partitions(screen, facts, chosen, waived)
     advice.show_idle(screen)
+    reclaimable.show_unseen(screen)
 
 
 def of_topics(facts: pa.Table, rows: Sequence[TopicRow]) -> pa.Table:

@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.arrow import records
+from dashboard.safety.unseen_readers import TopicReading, of_finding
 from dashboard.store.finding_rows import Blocker
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.grid import one, pick
 from dashboard.ui.components.markup import plain, text
+from dashboard.ui.session import routes
 from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
 from dashboard.views import formats
 from dashboard.views.facts import UNDECLARED
@@ -30,6 +32,8 @@ from dashboard.views.topic_rows import (
     topics_of_group,
 )
 from dashboard.views.what_if import waive
+
+_SUSPECTED = 12  # topics that are named, those first of which most is unexplained
 
 # The filters above the table; they live in the address, so that a view can be sent to others.
 
@@ -357,3 +361,37 @@ def _said(strip: Strip) -> str:
         f"{strip.topic}-{strip.partition}: log start {strip.log_start}, target {strip.target}, "
         f"high watermark {strip.high_watermark}; {commits or 'no commits'}"
     )
+
+
+# Topics that somebody reads whom no group shows, by the newest analysis.
+
+
+def show_unseen(screen: Screen) -> None:
+    """What each suspected topic sent out beside what groups explain, a link to its page, most
+    unexplained first; nothing where there is none.
+    """
+    findings = findings_of(screen)
+    if "unseen_readers" not in findings.manifest.tables:
+        return
+    rows = map(of_finding, findings.table("unseen_readers").to_pylist())
+    found = sorted((row for row in rows if row.suspected), key=_unexplained)
+    if not found:
+        return
+    st.html(
+        '<div class="lw"><h2 id="unseen">Readers that no group shows <small>by what brokers sent '
+        "out in the last day; a plan measures it anew</small></h2></div>"
+    )
+    for row in found[:_SUSPECTED]:
+        out, explained = map(row.an_hour, (row.bytes_out, row.explained_bytes))
+        label = (
+            f"**{plain(row.topic)}** sent out {formats.size(out)} an hour, of which its groups "
+            f"explain {formats.size(explained)}"
+        )
+        routes.link("topic", label, name=row.topic)
+    if len(found) > _SUSPECTED:
+        more = formats.plural(len(found) - _SUSPECTED, "topic")
+        st.caption(f"And {more} more: `lowwater findings unseen_readers` lists all.")
+
+
+def _unexplained(row: TopicReading) -> tuple[int, str]:
+    return (row.explained_bytes or 0) - (row.bytes_out or 0), row.topic

@@ -1,23 +1,28 @@
 """How long it takes to tell what a policy would have done: `python -m tests.bench.bench_policies`.
 
 48 snapshots of 100,000 partitions x 3 replicas with 1,000 groups, and curves of 14 knots per
-replica, made by arithmetic; for a policy of all topics, and of a fortieth of them.
+replica, made by arithmetic; for a policy of all topics, which Spark's tasks walk, and of a fortieth
+of them. `--here` walks the former in this process, too, as the largest did before there were tasks.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 from dashboard.core.clock import utc_now
-from dashboard.policies.simulate.simulate import week
+from dashboard.policies.simulate.past_week import past_week
+from dashboard.policies.simulate.simulate import Simulation, week
 from dashboard.settings.policies.policy import Policy
+from dashboard.settings.settings import load
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES
 from tests.bench.large_history import (
@@ -29,41 +34,69 @@ from tests.bench.large_history import (
     write,
 )
 
-SHAPE = Shape(partitions=100_000, groups=1000, snapshots=48)
 KNOTS = 14
 LIMIT_SECONDS = 15.0
+_FORTIETH = "topic-000*"
 
 
 def main() -> int:
-    """Measure and print; 1 when the policy of all topics takes longer than the limit."""
+    """Measure and print; 1 when the policy of all topics takes longer than the limit, or another
+    way says something else.
+    """
+    options = _parser().parse_args()
+    shape = Shape(options.partitions, options.partitions // 100, options.snapshots)
     with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder:
-        cluster = ClusterStore(Store(folder), "bench")
-        write(cluster, utc_now() - EVERY * SHAPE.snapshots, SHAPE, range(SHAPE.snapshots))
-        _write_curves(cluster)
-        every = _seconds(cluster, "*")
-        _seconds(cluster, "topic-000*")
-    print(f"most memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
+        cluster, settings = ClusterStore(Store(folder), "bench"), load()
+        write(cluster, utc_now() - EVERY * shape.snapshots, shape, range(shape.snapshots))
+        _write_curves(cluster, shape)
+        _timed("of a fortieth", lambda: _past(cluster, _FORTIETH))
+        now = utc_now()
+        every, found = _timed(
+            "of all, by tasks",
+            lambda: past_week(cluster, settings, _policy("*"), now, lambda _: None),
+        )
+        same = True
+        if options.here:
+            _, here = _timed("of all, here", lambda: week(cluster, _policy("*"), now, lambda _: {}))
+            same = here == found
+            print(f"both say the same: {same}")
     print(f"load average of the last minute: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     reached = every < LIMIT_SECONDS
     print(f"goal: below {LIMIT_SECONDS:g} s: {'reached' if reached else 'missed'}")
-    return int(not reached)
+    return int(not reached or not same)
 
 
-def _seconds(cluster: ClusterStore, glob: str) -> float:
-    """Simulate a policy of these topics, and print what that took."""
-    policy = Policy("bench", globs=(glob,))
+def _past(cluster: ClusterStore, glob: str) -> Simulation:
+    return past_week(cluster, load(), _policy(glob), utc_now(), lambda _: None)
+
+
+def _policy(glob: str) -> Policy:
+    return Policy("bench", globs=(glob,))
+
+
+def _timed(what: str, ask: Callable[[], Simulation]) -> tuple[float, Simulation]:
+    """Ask, and print what that took of the clock, and of memory and the processor here."""
     began, processor = time.monotonic(), time.process_time()
-    found = week(cluster, policy, utc_now(), lambda _: {})
+    found = ask()
     seconds = time.monotonic() - began
-    assert found.snapshots == SHAPE.snapshots and found.purges, found.notes
+    assert found.purges, found.notes
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(
-        f"topics {glob}: {found.topics}, {found.snapshots} snapshots: {seconds:.1f} s, "
-        f"processor {time.process_time() - processor:.1f} s"
+        f"{what}: {found.topics} topics, {found.snapshots} snapshots: {seconds:.1f} s, here "
+        f"{time.process_time() - processor:.1f} of the processor, {most} MiB at most until now"
     )
-    return seconds
+    return seconds, found
 
 
-def _write_curves(cluster: ClusterStore) -> None:
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=100_000)
+    parser.add_argument("--snapshots", type=int, default=48)
+    parser.add_argument("--here", action="store_true", help="walk all in this process, too")
+    return parser
+
+
+def _write_curves(cluster: ClusterStore, shape: Shape) -> None:
     """Findings with a curve of every replica, over the offsets of the newest snapshot."""
     newest = cluster.latest_snapshot()
     columns = ["log_start_offset", "high_watermark"]
@@ -71,9 +104,9 @@ def _write_curves(cluster: ClusterStore) -> None:
     ends = (table[name].to_numpy() for name in columns)
     offsets = np.linspace(*ends, KNOTS, axis=1).astype(np.int64).repeat(BROKERS, axis=0).ravel()
     first = np.repeat(offsets[::KNOTS], KNOTS)
-    number = np.repeat(np.arange(SHAPE.partitions), BROKERS * KNOTS)
-    brokers = np.tile(np.repeat(np.arange(BROKERS), KNOTS), SHAPE.partitions)
-    names = pa.array([f"topic-{n:05d}" for n in range(SHAPE.topics)])
+    number = np.repeat(np.arange(shape.partitions), BROKERS * KNOTS)
+    brokers = np.tile(np.repeat(np.arange(BROKERS), KNOTS), shape.partitions)
+    names = pa.array([f"topic-{n:05d}" for n in range(shape.topics)])
     topics = names.take(pa.array(number // PARTITIONS_PER_TOPIC))
     curves = {
         "topic": topics, "partition": number % PARTITIONS_PER_TOPIC, "broker_id": brokers,

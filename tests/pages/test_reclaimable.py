@@ -294,3 +294,16 @@ def test_idle_topics_stand_below_with_the_line_that_deletes_the_chosen_one(
     app.number_input(key="idle-days").set_value(60).run()
     assert "0 topics idle for 60 days or more; of 2 topics it is not known." in said(app)
     assert not app.code
+
+
+def test_topics_that_somebody_reads_unseen_are_links_to_their_pages(open_page: Open) -> None:
+    app = open_page("reclaimable")
+    assert "Readers that no group shows" in said(app)
+    (link,) = (link for link in app.page_link if "groups explain" in link.label)
+    assert read(link.label).startswith("**metrics-raw** sent out 11.1 MiB an hour, of which")
+    assert "name=metrics-raw" in link.proto.query_string
+
+
+@pytest.mark.parametrize("variant", ["calm", "older"])
+def test_where_nobody_is_suspected_no_reader_is_spoken_of(open_page: Open, variant: str) -> None:
+    assert "Readers that no group shows" not in said(open_page("reclaimable", variant))

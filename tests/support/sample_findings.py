@@ -107,6 +107,8 @@ def _calm(tables: dict[str, Rows], taken_at: datetime) -> None:
             row |= {"stray_bytes": 0, "unexplained_bytes": row["unexplained_bytes"] + STRAY_BYTES}
     for row in tables["slow_followers"]:
         row |= {"slow": False, "cause": None, "reason": None}
+    for row in tables["unseen_readers"]:
+        row |= {"suspected": False, "explained_bytes": row["bytes_out"], "left_bytes": 0}
 
 
 def _older(tables: dict[str, Rows], taken_at: datetime) -> None:

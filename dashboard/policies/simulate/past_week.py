@@ -5,6 +5,7 @@ is walked here, and one of more than a bucket has by Spark's tasks, in a process
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -23,6 +24,7 @@ from dashboard.store.snapshots import ClusterStore
 Log = Callable[[str], None]
 # Partitions: no more than what one task folds anyway, and Java's start would take longer.
 MOST_HERE = REPLICAS // 3
+_one_java = threading.Lock()  # of several people who look at several policies, one after the other
 
 
 def past_week(
@@ -42,7 +44,8 @@ def _walked(settings: Settings, log: Log, store: ClusterStore, asked: Asked) -> 
     words = ["--data", store.store.root, "--cluster", store.cluster_id, "--week"]
     if settings.source is not None:
         words += ["--settings", str(settings.source)]
-    found = analysis_child.answered(words, log, "week", pickle.dumps(asked))["week"]
+    with _one_java:
+        found = analysis_child.answered(words, log, "week", pickle.dumps(asked))["week"]
     return None if found is None else read(found, Walked)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -122,3 +123,25 @@ def test_one_of_more_is_walked_by_spark_in_a_process_of_its_own(
     child(tmp_path, monkeypatch, "sys.exit(3)")
     with pytest.raises(AnalysisError):
         past_week.past_week(short, replace(Settings(), source=tmp_path), policy(), NOON, print)
+
+
+def test_of_two_that_ask_spark_at_once_the_second_waits(
+    short: ClusterStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a Java of its own, and with it the memory of one."""
+    lock = tmp_path / "running"
+    body = (
+        "import os, time\n"
+        f"os.close(os.open({str(lock)!r}, os.O_CREAT | os.O_EXCL))\n"
+        "time.sleep(0.2)\n"
+        f"os.unlink({str(lock)!r})\n"
+        "print(json.dumps({'week': None}))"
+    )
+    child(tmp_path, monkeypatch, body)
+    monkeypatch.setattr(past_week, "MOST_HERE", 0)
+
+    def ask(_number: int) -> int:
+        return past_week.past_week(short, Settings(), policy(), NOON, print).purges
+
+    with ThreadPoolExecutor(2) as both:
+        assert list(both.map(ask, range(2))) == [0, 0]
