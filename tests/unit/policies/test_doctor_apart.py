@@ -52,6 +52,6 @@ def test_its_error_is_told_as_it_says(store: ClusterStore, tmp_path: Path) -> No
     run(store, [Log()], lambda _: None)
     settings = load()
     gone = replace(settings, source=tmp_path / "gone.toml")
-    with pytest.raises(AnalysisError, match="gone.toml") as found:
+    with pytest.raises(AnalysisError, match=r"gone\.toml") as found:
         diagnosed(store, open_default(settings), gone, END, lambda _: None)
     assert found.value.code == "SETTINGS_NOT_FOUND"
