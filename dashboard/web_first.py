@@ -33,8 +33,8 @@ _LEFT_OUT = {b"if-none-match", b"if-modified-since", b"accept-encoding"}
 _OF_THE_FILE = {b"content-length", b"etag", b"last-modified", b"accept-ranges", b"cache-control"}
 
 # Closed, so that no rule of the page reaches in and nothing on the page is found twice.
-_FRAME = """<style>#lw-first{{position:fixed;inset:0 0 auto;z-index:1}}
-body:has(#root .lw-head,#root .lw-state) #lw-first{{display:none}}</style>
+_FRAME = """<style>#lw-first{{position:fixed;inset:0;z-index:1}}
+body:has(#root .lw-head,#root .lw-state,.stException) #lw-first{{display:none}}</style>
 <div id="lw-first" role="status"><template shadowrootmode="closed"><style>{style}</style>
 {lines}</template></div>"""
 _STYLE = """
