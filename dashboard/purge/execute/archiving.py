@@ -130,10 +130,7 @@ class Archiving:
             ) from error
         if found.held:
             return found
-        known = {r.key for r in ranges}
-        found.incomplete.update(
-            dict.fromkeys(wanted - known, "its offsets could not be read when the archive began")
-        )
+        self._without_range([row for row in rows if row.key not in {r.key for r in ranges}], found)
         # Of a run that went on after a death: what was settled before stands in the manifest.
         earlier = {k: a for r in archive.partitions if (k := r.key) not in wanted
                    and (a := committed(self.place, archive, k)) is not None}  # fmt: skip
@@ -142,6 +139,19 @@ class Archiving:
         told.ended(everything, whole=ended.state == "whole" and not found.incomplete)
         self.done = True
         return found
+
+    def _without_range(self, rows: Sequence[PartitionRow], found: Kept) -> None:
+        """Partitions that the archive did not begin with: of those whose log begins at or past the
+        target nothing is left to keep, the others could not be read then.
+        """
+        seen = self.live.offsets([row.key for row in rows]) if rows else {}
+        for row in rows:
+            start = own.log_start_offset if (own := seen.get(row.key)) and not own.error else None
+            if start is not None and start >= row.target_offset:
+                found.passed.add(row.key)
+            else:
+                why = "its offsets could not be read when the archive began"
+                found.incomplete[row.key] = why
 
     def in_place(self, keys: Iterable[TopicPartition]) -> InPlace:
         """The commits as they lie in the place now. Whether their parts are there is asked once of

@@ -310,6 +310,20 @@ def test_retention_that_goes_on_behind_the_reading_changes_nothing(room: Archive
     assert room.go().run.state == "done"
 
 
+def test_a_partition_whose_log_begins_past_its_target_has_nothing_left_to_keep(
+    room: ArchiveRoom,
+) -> None:
+    plan = room.archived_plan()
+    room.live.parts[TopicPartition(TOPIC, 1)].starts = dict.fromkeys((1, 2, 3), 60)
+    run_id = room.queue(plan, archive=room.url)
+    room.execution(run_id).execute()
+    view = room.journal.run(run_id)
+    assert room.rows(view) == {0: ("done", None), 1: ("done", None)}
+    assert [[*targets] for _, targets, _ in room.live.sent] == [[TopicPartition(TOPIC, 0)]]
+    assert view.run.archive is not None
+    assert view.run.archive.state == "proved"
+
+
 @pytest.mark.parametrize("code", ["ARCHIVE_UNWRITABLE", "ARCHIVE_UNREACHABLE"])
 def test_a_place_that_fails_stops_all_before_anything_is_deleted(
     room: ArchiveRoom, monkeypatch: pytest.MonkeyPatch, code: str
