@@ -15,8 +15,26 @@ from dashboard.core.errors import RefusedError
 from dashboard.domain.model import EpochEnd, TopicPartition
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
 from dashboard.purge.plan.facts import PartitionFacts
+from dashboard.purge.plan.plan import Plan
 
 Proofs = Mapping[TopicPartition, PartitionArchive]  # as their commits lay in the place just now
+
+
+def refuse_without_archive(run: RunRow, plan: Plan, *, keeps: bool) -> None:
+    """Raises RefusedError ARCHIVE_INCOMPLETE where the plan asks for an archive and the run does
+    not, or nothing here `keeps` one.
+    """
+    if run.options.archive != plan.archive:
+        why = f"its plan asks for {plan.archive or 'none'}, it for {run.options.archive or 'none'}"
+    elif plan.archive is not None and not keeps:
+        why = "nothing here keeps one"
+    else:
+        return
+    raise RefusedError(
+        f"run {run.run_id} has no archive to rest on: {why}",
+        "Nothing is sent; plan again.",
+        code="ARCHIVE_INCOMPLETE",
+    )
 
 
 def unproved(

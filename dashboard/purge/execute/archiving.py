@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dashboard.archive.manifest import (
+    RUN,
     ArchivedTopic,
     Encryption,
     Part,
@@ -232,20 +233,13 @@ class Archiving:
         where = self.place.url_of(run_name(run.cluster_id, run.run_id))
         if archive.plan_sha256 != run.plan_sha256 or archive.run_id != run.run_id:
             raise ArchiveError(f"{where} is of another run", "Choose another place; plan again.")
-        if archive.encryption != encryption:
-            ids = [e.key_id if e else "none" for e in (archive.encryption, encryption)]
-            raise wrong_key(where, *ids)
+        _refuse_other_key(where, archive, sealer)
         self._archive = archive
         return archive, fresh
 
     def _made(self, rows: Sequence[PartitionRow], encryption: Encryption | None) -> RunArchive:
         if self.journal.head(self.run.run_id).archive is not None:
-            where = self.place.url_of(run_name(self.run.cluster_id, self.run.run_id))
-            raise ArchiveError(
-                f"{where} is not there, and this archive had begun",
-                "Mount what it lies on, or restore the file from a copy, then plan again.",
-                code="ARCHIVE_UNREACHABLE",
-            )
+            raise _not_there(self.place.url_of(run_name(self.run.cluster_id, self.run.run_id)))
         refuse_without_offsets_topic(self.live)
         names = sorted({row.topic for row in rows})
         states, configs = self.live.topics(names), self.live.own_configs(names)
@@ -317,20 +311,33 @@ class Archiving:
                 self.journal.note_archive(self.run.run_id, failed, kind="kept")
 
 
-def refuse_without_archive(run: RunRow, plan: Plan, archiving: Archiving | None) -> None:
-    """Raises RefusedError ARCHIVE_INCOMPLETE where the plan asks for an archive and the run does
-    not, or nothing here keeps one.
+def refuse_unreached(run: RunRow, settings: ArchiveSettings) -> None:
+    """Whether this worker has what it needs to go on with the archive of a run that another one
+    may have begun: its place, and its key. Raises ArchiveError, SettingsError: the next one may.
     """
-    if run.options.archive != plan.archive:
-        why = f"its plan asks for {plan.archive or 'none'}, it for {run.options.archive or 'none'}"
-    elif plan.archive is not None and archiving is None:
-        why = "nothing here keeps one"
-    else:
-        return
-    raise RefusedError(
-        f"run {run.run_id} has no archive to rest on: {why}",
-        "Nothing is sent; plan again.",
-        code="ARCHIVE_INCOMPLETE",
+    place = Place(str(run.options.archive))
+    sealer = None if settings.key_file is None else read_key(settings.key_file)
+    name = run_name(run.cluster_id, run.run_id)
+    where, body = place.url_of(name), place.get(name)
+    if body is None and run.archive is not None:
+        raise _not_there(where)
+    if body is not None:
+        with suppress(RefusedError):  # it was changed: no worker can do more, and `keep` says so
+            _refuse_other_key(where, RUN.parse(body.decode(errors="replace"), where), sealer)
+
+
+def _refuse_other_key(where: str, archive: RunArchive, sealer: Sealer | None) -> None:
+    needed = archive.encryption.key_id if archive.encryption else "none"
+    found = sealer.key_id if sealer else "none"
+    if needed != found:
+        raise wrong_key(where, needed, found)
+
+
+def _not_there(where: str) -> ArchiveError:
+    return ArchiveError(
+        f"{where} is not there, and this archive had begun",
+        "Mount what it lies on, or restore the file from a copy, then plan again.",
+        code="ARCHIVE_UNREACHABLE",
     )
 
 

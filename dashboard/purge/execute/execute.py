@@ -24,12 +24,11 @@ from dashboard.core.errors import (
 )
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
-from dashboard.purge.execute.archive_gate import Proofs
+from dashboard.purge.execute.archive_gate import Proofs, refuse_without_archive
 from dashboard.purge.execute.archiving import (
     FAILURES,
     INCOMPLETE,
     Archiving,
-    refuse_without_archive,
 )
 from dashboard.purge.execute.move_waived import Mover
 from dashboard.purge.execute.readback import Seen, read_back
@@ -115,7 +114,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         options, mode = self.run.options, self.run.mode
-        refuse_without_archive(self.run, self.plan, self.archiving)
+        refuse_without_archive(self.run, self.plan, keeps=self.archiving is not None)
         self._watch = Stopwatch(self.now, self.steady)
         self._began = self._watch.mark()
         self.rules = StopRules(self.live, options, mode, self.now)

@@ -20,7 +20,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, LowwaterError, unexpected
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import stop_rules
-from dashboard.purge.execute.archiving import Reading
+from dashboard.purge.execute.archiving import Reading, refuse_unreached
 from dashboard.purge.execute.carrying import carry_out, held, say
 from dashboard.purge.execute.stop_rules import expires_at
 from dashboard.purge.jobs.worker_process import told_run
@@ -69,10 +69,13 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
         chosen = _settings(run)
         current = CurrentSettings(chosen, environ=_pinned(run))
         plan = journal.plan(run_id)
+        if again and run.options.archive is not None and journal.partitions(run_id, ("pending",)):
+            refuse_unreached(run, current.get().archive)
         live = _connect(chosen, run, utc_now)
     except Exception as error:
         # Whoever starts a worker again may lack what it needs: a container without the settings, a
-        # package, a network without Kafka. The next one may have it.
+        # package, a network without Kafka, the archive's credentials or its key. The next one may
+        # have it.
         why = error if isinstance(error, LowwaterError) else unexpected(error)
         may_wait = again and run.wish != "cancel" and utc_now() < expires_at(run)
         if run.open and may_wait:

@@ -22,7 +22,12 @@ from dashboard.cluster.ranges import OUT_OF_RANGE, RangeError, Records
 from dashboard.core.clock import Stopwatch
 from dashboard.core.errors import ArchiveError, ClusterError, JournalError, RefusedError
 from dashboard.domain.model import BatchSpan, TopicPartition, TopicState
-from dashboard.purge.execute.archiving import INCOMPLETE, Archiving, Reading
+from dashboard.purge.execute.archiving import (
+    INCOMPLETE,
+    Archiving,
+    Reading,
+    refuse_unreached,
+)
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.execute.send import Sender
@@ -273,6 +278,8 @@ def test_a_worker_that_does_not_find_what_another_began_begins_nothing_anew(
     room.live.on_read = lambda *_: None
     Path(room.url).rename(Path(room.url).with_name("unmounted"))
     Path(room.url).mkdir()
+    with pytest.raises(ArchiveError, match="this archive had begun"):
+        refuse_unreached(room.journal.head(run_id), SETTINGS)
     room.execution(run_id).execute()
     head = room.journal.head(run_id)
     assert (head.state, head.error and head.error["code"]) == ("refused", "ARCHIVE_UNREACHABLE")
@@ -292,6 +299,20 @@ def test_records_of_an_older_epoch_are_asked_for_where_a_later_look_saw_the_one_
     view = room.go()
     assert room.rows(view) == {0: ("not_done", INCOMPLETE), 1: ("not_done", INCOMPLETE)}
     assert room.live.sent == []
+
+
+def test_a_worker_with_another_key_than_the_archive_began_with_cannot_go_on(
+    room: ArchiveRoom, tmp_path: Path
+) -> None:
+    plan = room.archived_plan()
+    run_id = room.queue(plan, archive=room.url)
+    refuse_unreached(room.journal.head(run_id), SETTINGS)
+    room.execution(run_id).execute()
+    (tmp_path / "key").write_text("ab" * 32)
+    refuse_unreached(room.journal.head(run_id), SETTINGS)
+    with pytest.raises(ArchiveError) as refused:
+        refuse_unreached(room.journal.head(run_id), replace(SETTINGS, key_file=tmp_path / "key"))
+    assert refused.value.code == "ARCHIVE_KEY_WRONG"
 
 
 def test_an_older_epoch_that_the_leader_still_has_in_full_is_no_doubt(room: ArchiveRoom) -> None:

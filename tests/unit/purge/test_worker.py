@@ -35,9 +35,12 @@ DEFINITION = REPARTITION + '\nwindows = ["Sun 12:00-13:00"]'
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServiceRoom]:
+def room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[ServiceRoom]:
     """A policy's run (it is Sunday, 12:00) whose service died before it sent anything."""
-    made = ServiceRoom(tmp_path, policy(DEFINITION, "streams"))
+    definition = getattr(request, "param", DEFINITION)
+    made = ServiceRoom(tmp_path, policy(definition, "streams"))
     one_by_one = PurgeSettings(partitions_per_request=1, requests_in_flight=1)
     made.settings = replace(made.settings, purge=one_by_one)
     made.live.topic(TOPIC, 2)
@@ -165,6 +168,19 @@ def test_who_takes_a_run_up_and_lacks_what_it_needs_leaves_it_to_the_next(
     assert room.journal.verify().ok
     assert work(room) == "done"
     assert room.journal.head(run_id).error is None
+
+
+@pytest.mark.parametrize("room", [f'{DEFINITION}\narchive = "none://kept"'], indirect=True)
+def test_who_takes_a_run_up_and_cannot_reach_its_archive_leaves_it_to_the_next(
+    room: ServiceRoom,
+) -> None:
+    assert started(room, "--again") == "queued"
+    error = room.journal.head(room.runs()[0].run_id).error
+    assert error is not None
+    assert error["code"] == "ARCHIVE_URL_INVALID"
+    assert room.journal.verify().ok
+    assert work(room) == "refused", "the first one has nobody before it who had more"
+    assert room.live.sent == []
 
 
 def test_who_takes_up_a_run_that_has_sent_leaves_it_too(
