@@ -32,7 +32,7 @@ from dashboard.archive.manifest import (
     sealed,
 )
 from dashboard.archive.place import Place, committed
-from dashboard.archive.reading import Explainer, GrowingPart, Missing, saw
+from dashboard.archive.reading import Explainer, GrowingPart, Missing, Pace, saw
 from dashboard.cluster.ranges import PATIENCE_SECONDS, TIMED_OUT, RangeError, Records
 from dashboard.core.errors import ArchiveError
 from dashboard.domain.model import BatchSpan, PartitionOffsets, TopicPartition
@@ -126,13 +126,13 @@ class Keeper:
     _provers: ThreadPoolExecutor = field(init=False, repr=False)
     _idle: list[Reader] = field(default_factory=list)
     _progress: Progress = field(default_factory=Progress)
-    _pace: _Pace = field(default_factory=lambda: _Pace(None))
+    _pace: Pace = field(default_factory=lambda: Pace(None))
 
     def keep(self, ranges: Sequence[Range]) -> Kept:
         """Read, write and prove them. Raises ArchiveError where the store fails, ClusterError where
         Kafka cannot be asked: all that was proved until then stays.
         """
-        self._pace = _Pace(self.settings.bytes_per_second)
+        self._pace = Pace(self.settings.bytes_per_second)
         self._progress = Progress(len(ranges), 0, sum(r.target - r.start for r in ranges))
         found = Kept()
         with (
@@ -170,7 +170,8 @@ class Keeper:
             archive = committed(self.place, self.run, key) if not self.fresh else None
             if not (
                 archive is not None
-                and archive.covers(self._topic_id(key), wanted.start, wanted.target)
+                and archive.start >= wanted.start  # retention may have gone on before it was read
+                and archive.covers(self._topic_id(key), archive.start, wanted.target)
                 and all(self._still_there(key, part) for part in archive.parts)
             ):
                 archive = self._partition(wanted)
@@ -187,6 +188,16 @@ class Keeper:
             found.incomplete[key] = f"it cannot be kept: {type(error).__name__}: {error}"
 
     def _partition(self, wanted: Range) -> PartitionArchive:
+        """Its commit. Where retention went on before anything was proved, of what is left."""
+        while True:
+            try:
+                return self._from_start(wanted)
+            except _Risen as risen:
+                with self._lock:
+                    self._count(offsets=wanted.start - risen.log_start)
+                wanted = replace(wanted, start=risen.log_start)
+
+    def _from_start(self, wanted: Range) -> PartitionArchive:
         parts = [] if self.fresh else self._chain(wanted)
         self._add(parts, anew=False)
         at = parts[-1].next if parts else wanted.start
@@ -259,16 +270,19 @@ class Keeper:
                     part = GrowingPart(part.next, self.settings.zstd_level)
             return [proof.result() for proof in proving]
         except (RangeError, Missing) as error:
-            raise self._overtaken(wanted, part.next, error) from error
+            nothing = start == wanted.start and all(proof.exception() for proof in proving)
+            raise self._overtaken(wanted, part.next, error, nothing=nothing) from error
         finally:
             wait(proving)  # what is being proved is proved, whatever ended the reading
 
-    def _overtaken(self, wanted: Range, at: int, error: Exception) -> Exception:
-        """Why the reading ends: where the log begins by now decides."""
+    def _overtaken(self, wanted: Range, at: int, error: Exception, *, nothing: bool) -> Exception:
+        """Why the reading ends: where the log begins by now decides, and if `nothing` is proved."""
         seen = self.log.offsets([wanted.key]).get(wanted.key)
         start = seen.log_start_offset if seen is not None else None
         if start is not None and start >= wanted.target:
             return _Passed()
+        if start is not None and start > wanted.start and nothing:
+            return _Risen(start)
         if start is not None and start > at:
             return Missing(f"the log starts at {start} by now, and offset {at} was next to be read")
         return error
@@ -360,27 +374,16 @@ class Keeper:
         self._progress = replace(self._progress, **sums)
 
 
+class _Risen(Exception):
+    """The log begins above what was to be read, and nothing is proved yet."""
+
+    def __init__(self, log_start: int) -> None:
+        super().__init__(log_start)
+        self.log_start = log_start
+
+
 class _Passed(Exception):
     """The log begins at or past the target by now."""
-
-
-class _Pace:
-    """Bytes a second of all readers together; None: no limit."""
-
-    def __init__(self, bytes_per_second: int | None) -> None:
-        self._rate = bytes_per_second
-        self._lock = threading.Lock()
-        self._free_at = 0.0
-
-    def took(self, size_bytes: int, wait: Callable[[float], object]) -> None:
-        """Wait until so many bytes more are within the rate."""
-        if self._rate is None:
-            return
-        with self._lock:
-            now = time.monotonic()
-            self._free_at = max(now, self._free_at) + size_bytes / self._rate
-            until = self._free_at - now
-        wait(until)
 
 
 def _in_words(error: RangeError | Missing) -> str:

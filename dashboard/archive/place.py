@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -223,13 +223,18 @@ def begin(
 def end(
     place: Place,
     run: RunArchive,
-    kept: Collection[TopicPartition],
+    kept: Mapping[TopicPartition, PartitionArchive],
     passed: Collection[TopicPartition],
 ) -> RunArchive:
     """Replace the run's manifest by what became of it: which partitions have their commit, and
-    which had nothing to keep any more, so that they are not in it.
+    which had nothing to keep any more, so that they are not in it. A range begins where its commit
+    does: retention may have gone on before it was read.
     """
-    ranges = tuple(r for r in run.partitions if r.key not in passed)
+    ranges = tuple(
+        replace(r, start=kept[r.key].start) if r.key in kept else r
+        for r in run.partitions
+        if r.key not in passed
+    )
     whole = all(r.key in kept for r in ranges)
     ended = replace(run, partitions=ranges, state="whole" if whole else "incomplete")
     place.put(run_name(run.cluster_id, run.run_id), sealed(RUN, ended))

@@ -6,6 +6,8 @@ each step is held against the headers of the batches there. What they do not exp
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -163,6 +165,25 @@ class GrowingPart:
             self._writer.add(batch_of(self._group))
             self._group = {name: [] for name in self._group}
             self._group_bytes = 0
+
+
+class Pace:
+    """Bytes a second of all readers together; None: no limit."""
+
+    def __init__(self, bytes_per_second: int | None) -> None:
+        self._rate = bytes_per_second
+        self._lock = threading.Lock()
+        self._free_at = 0.0
+
+    def took(self, size_bytes: int, wait: Callable[[float], object]) -> None:
+        """Wait until so many bytes more are within the rate."""
+        if self._rate is None:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._free_at = max(now, self._free_at) + size_bytes / self._rate
+            until = self._free_at - now
+        wait(until)
 
 
 def _size(records: Records) -> int:

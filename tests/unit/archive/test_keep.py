@@ -181,6 +181,29 @@ def test_retention_that_overtakes_the_reader_ends_the_partition(place: Place) ->
     }
 
 
+@pytest.mark.parametrize("at", [0, 6])
+def test_retention_that_goes_on_before_anything_is_proved_leaves_less_to_keep(
+    place: Place, at: int
+) -> None:
+    """Ranges are fixed when a run begins; a partition's turn may come hours later."""
+    log = KeptLog([data(0, 9), data(10, 40)])
+
+    def deletes(offset: int) -> None:
+        log.log_start = 10 if offset == at else log.log_start
+
+    log.on_read = deletes
+    told: list[Progress] = []
+    found = kept(place, log, settings=ArchiveSettings(), told=told.append)
+    (archive,) = found.committed.values()
+    assert (archive.start, archive.target, archive.records) == (10, 20, 10)
+    assert (told[-1].offsets, told[-1].offsets_done) == (10, 10)
+    assert [row["offset"] for row in records_in(place, run_of())] == list(range(10, 20))
+    assert end(place, run_of(), found.committed, ()).partitions == (Range(TOPIC, 0, 10, 20),)
+    log.reads.clear()
+    assert kept(place, log).committed == found.committed
+    assert log.reads == []
+
+
 def test_retention_that_passes_the_target_leaves_nothing_to_keep(place: Place) -> None:
     log = KeptLog([data(0, 9), data(10, 40)])
 
@@ -336,7 +359,7 @@ def test_a_run_is_begun_once_and_ends_by_what_became_of_it(place: Place) -> None
     log = KeptLog([data(0, 40)])
     found = kept(place, log, run=run, fresh=True)
     assert end(place, run, found.committed, ()).state == "whole"
-    assert end(place, run, (), ()).state == "incomplete"
+    assert end(place, run, {}, ()).state == "incomplete"
     body = place.get(run_name("c1", "r1"))
     assert body is not None
     assert RUN.parse(body.decode(), "x").state == "incomplete"
@@ -359,15 +382,15 @@ def test_a_commit_that_was_changed_or_is_anothers_counts_for_nothing(place: Plac
 
 
 def test_a_rate_holds_for_all_readers_together() -> None:
-    from dashboard.archive.keep import _Pace
+    from dashboard.archive.reading import Pace
 
     waits: list[float] = []
-    pace = _Pace(1000)
+    pace = Pace(1000)
     pace.took(500, waits.append)
     pace.took(500, waits.append)
     assert 0.4 < waits[0] <= 0.5
     assert 0.9 < waits[1] <= 1.0
-    _Pace(None).took(10**9, lambda _: pytest.fail("no limit"))
+    Pace(None).took(10**9, lambda _: pytest.fail("no limit"))
 
 
 def test_columns_are_those_of_the_schema() -> None:

@@ -345,6 +345,18 @@ def test_a_partition_whose_log_begins_past_its_target_has_nothing_left_to_keep(
     assert view.run.archive.state == "proved"
 
 
+def test_what_retention_took_before_its_turn_need_not_be_kept(room: ArchiveRoom) -> None:
+    def retention(key: TopicPartition, at: int) -> None:
+        if at == 0:
+            room.live.parts[key].starts = dict.fromkeys((1, 2, 3), 20)
+
+    room.live.on_read = retention
+    view = room.go()
+    assert room.rows(view) == {0: ("done", None), 1: ("done", None)}
+    assert view.run.archive is not None
+    assert (view.run.archive.state, view.run.archive.records) == ("proved", 80)
+
+
 @pytest.mark.parametrize("code", ["ARCHIVE_UNWRITABLE", "ARCHIVE_UNREACHABLE"])
 def test_a_place_that_fails_stops_all_before_anything_is_deleted(
     room: ArchiveRoom, monkeypatch: pytest.MonkeyPatch, code: str
