@@ -14,7 +14,8 @@ def archive_said(run: RunRow) -> str:
     found = run.archive
     if found is None:
         return f"archive {run.options.archive}: nothing is read yet"
-    return f"archive {found.url.rstrip('/')}/{found.folder}: {_state(found)}"
+    state = _state(found) if run.open or found.state != "reading" else "it was not finished"
+    return f"archive {found.url.rstrip('/')}/{found.folder}: {state}"
 
 
 def _state(found: KeptRecords) -> str:

@@ -17,11 +17,12 @@ from dashboard.archive.manifest import RunArchive, part_name
 from dashboard.archive.place import Place, begin, committed
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import client
+from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.execute.archiving import INCOMPLETE
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal_rows import RunView
-from tests.brokers.purge_bench import SETTINGS, Bench
+from tests.brokers.purge_bench import SETTINGS, Bench, lone_bench
 from tests.brokers.purge_faults import kinds
 
 Row = tuple[Any, ...]
@@ -176,3 +177,61 @@ def test_workers_killed_at_any_moment_lose_nothing_and_purge_nothing_without_pro
         run = manifest(url, view)
         assert {p: in_archive(url, run, Key(topic, p)) for p in ends} == before
         assert [bench.log_start(topic, p) for p in ends] == list(ends.values())
+
+
+def compacted(bench: Bench, topic: str, end: int) -> list[int]:
+    """Wait until the log cleaner has taken some of what lies below `end`: what is left."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        left = [offset for offset in bench.offsets(topic, 0) if offset < end]
+        if len(left) < end // 2:
+            return left
+        time.sleep(2)
+    raise AssertionError("the log cleaner took nothing")
+
+
+@pytest.mark.slow
+def test_what_the_log_cleaner_took_is_told_apart_from_what_is_missing(
+    bench: Bench, url: str
+) -> None:
+    topic = bench.topic(
+        0, cleanup_policy="compact,delete", min_cleanable_dirty_ratio="0.01", segment_ms="500",
+        max_compaction_lag_ms="1000", delete_retention_ms="100", retention_ms="-1",
+    )  # fmt: skip
+    producer = Producer(client(bench.bootstrap))
+    for n in range(900):
+        producer.produce(topic, b"%d" % n * 20, key=b"k%d" % (n % 7), partition=0)
+        if n % 300 == 299:
+            assert producer.flush(30) == 0
+            time.sleep(1)  # the segment is rolled by its age
+    bench.commit("archive-g", topic, {0: 800})
+    left = compacted(bench, topic, 800)
+    view = bench.apply(bench.plan(topic, archive=url))
+    assert view.run.state == "done", view.to_json()
+    key = Key(topic, 0)
+    archive = committed(Place(url), manifest(url, view), key)
+    assert archive is not None
+    kept = [row[0] for row in in_archive(url, manifest(url, view), key)]
+    assert set(kept) <= set(left), "the log cleaner goes on"
+    gaps = [gap for part in archive.parts for gap in part.gaps]
+    assert {gap.why for gap in gaps} == {"compacted"}
+    assert sum(gap.next - gap.first for gap in gaps) == 800 - len(kept)
+    assert bench.log_start(topic) == 800
+
+
+def test_a_partition_whose_bytes_are_damaged_on_disk_is_not_purged(
+    kafka_jars: KafkaJars, tmp_path: Path
+) -> None:
+    """Kafka checks no checksum as it serves a batch: who reads does."""
+    with lone_bench(kafka_jars, tmp_path) as bench:
+        topic = bench.topic(200, 200)
+        bench.commit("archive-g", topic, {0: 150, 1: 150})
+        (log,) = (tmp_path / "kafka").rglob(f"{topic}-1/00000000000000000000.log")
+        with log.open("r+b") as file:
+            file.seek(60_000)
+            file.write(b"damaged")
+        view = bench.apply(bench.plan(topic, archive=str(tmp_path / "kept")))
+        states = [(row.state, row.error) for row in view.partitions]
+        assert states == [("done", None), ("not_done", INCOMPLETE)]
+        assert "cannot be read" in str(view.partitions[1].message)
+        assert bench.log_start(topic, 1) == 0

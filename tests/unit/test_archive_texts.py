@@ -56,6 +56,10 @@ def test_a_run_says_where_its_records_are_and_whether_that_is_proved(state: str,
     assert archive_said(run_with(replace(HALF, state=state))) == WHERE + said
 
 
+def test_a_run_that_ended_while_it_read_says_that_it_is_not_finished() -> None:
+    assert archive_said(replace(run_with(HALF), state="cancelled")) == f"{WHERE}it was not finished"
+
+
 def test_a_run_that_has_read_nothing_yet_says_where_it_will() -> None:
     assert archive_said(run_with(None)) == "archive s3://bucket/kept/: nothing is read yet"
 

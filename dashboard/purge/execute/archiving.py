@@ -252,6 +252,23 @@ class Archiving:
                 self.journal.note_archive(self.run.run_id, failed, kind="kept")
 
 
+def refuse_without_archive(run: RunRow, plan: Plan, archiving: Archiving | None) -> None:
+    """Raises RefusedError ARCHIVE_INCOMPLETE where the plan asks for an archive and the run does
+    not, or nothing here keeps one.
+    """
+    if run.options.archive != plan.archive:
+        why = f"its plan asks for {plan.archive or 'none'}, it for {run.options.archive or 'none'}"
+    elif plan.archive is not None and archiving is None:
+        why = "nothing here keeps one"
+    else:
+        return
+    raise RefusedError(
+        f"run {run.run_id} has no archive to rest on: {why}",
+        "Nothing is sent; plan again.",
+        code="ARCHIVE_INCOMPLETE",
+    )
+
+
 def unproved(
     proof: PartitionArchive | None, topic_id: str | None, seen: PartitionFacts, target: int
 ) -> str | None:

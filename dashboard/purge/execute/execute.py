@@ -24,7 +24,13 @@ from dashboard.core.errors import (
 )
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
-from dashboard.purge.execute.archiving import FAILURES, INCOMPLETE, Archiving, Proofs
+from dashboard.purge.execute.archiving import (
+    FAILURES,
+    INCOMPLETE,
+    Archiving,
+    Proofs,
+    refuse_without_archive,
+)
 from dashboard.purge.execute.move_waived import Mover
 from dashboard.purge.execute.readback import Seen, read_back
 from dashboard.purge.execute.recheck import Rechecked, recheck
@@ -109,12 +115,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         options, mode = self.run.options, self.run.mode
-        if options.archive is not None and self.archiving is None:
-            raise RefusedError(
-                f"run {self.run.run_id} asks for an archive, and nothing here keeps one",
-                "Let a worker carry it out: lowwater run resume.",
-                code="ARCHIVE_INCOMPLETE",
-            )
+        refuse_without_archive(self.run, self.plan, self.archiving)
         self._watch = Stopwatch(self.now, self.steady)
         self._began = self._watch.mark()
         self.rules = StopRules(self.live, options, mode, self.now)

@@ -301,6 +301,17 @@ def test_the_sender_itself_lets_nothing_leave_without_a_proof(room: ArchiveRoom)
     assert (refused.value.code, room.live.sent) == ("ARCHIVE_INCOMPLETE", [])
 
 
+@pytest.mark.parametrize("asks", ["plan", "run"])
+def test_a_run_that_asks_for_another_archive_than_its_plan_is_refused(
+    room: ArchiveRoom, asks: str
+) -> None:
+    plan = room.archived_plan() if asks == "plan" else room.plan()
+    run_id = room.queue(plan, archive=None if asks == "plan" else room.url)
+    with pytest.raises(RefusedError, match="its plan asks for") as refused:
+        room.execution(run_id)
+    assert refused.value.code == "ARCHIVE_INCOMPLETE"
+
+
 def test_a_worker_that_keeps_nothing_refuses_a_run_that_asks_for_it(room: ArchiveRoom) -> None:
     run_id = room.queue(room.archived_plan(), archive=room.url)
     run = carry_out(
