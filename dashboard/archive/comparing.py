@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dashboard.archive.manifest import PartitionArchive
 from dashboard.domain.records import Chunk, Row
 
 Pairs = Callable[[list[int], list[int]], None]  # old offsets, and the new one of each
@@ -116,6 +117,37 @@ def _difference(old: _Walk, new: _Walk) -> str:
         f"the record at offset {new.offsets(1)[0]} has another {other} than the archive's of "
         f"offset {old.offsets(1)[0]}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRestored:
+    """One partition: `records` of the archive lie from `first_offset` up to `next_offset`, of
+    `of_records`. `resumed_at`: so many were there before this call. `strangers`: records of others
+    between them. `error`: why it is not done.
+    """
+
+    partition: int
+    records: int
+    of_records: int
+    raw_bytes: int
+    resumed_at: int
+    first_offset: int | None = None
+    next_offset: int | None = None
+    strangers: int = 0
+    error: str | None = None
+
+
+def judged(one: PartitionArchive, resumed_at: int, same: Compared, there: int) -> PartitionRestored:
+    """Whether a partition is done: `there` offsets lie behind where its first record may be."""
+    error = same.difference
+    if error is None and same.records < one.records:
+        error = f"{same.records} of {one.records} records are there"
+    elif error is None and not same.strangers and there > one.records:
+        error = f"{there - one.records} records lie behind the archive's"
+    return PartitionRestored(
+        one.partition, same.records, one.records, one.raw_bytes, resumed_at, same.first_offset,
+        same.next_offset, same.strangers, error,
+    )  # fmt: skip
 
 
 class OffsetsMap:

@@ -18,10 +18,24 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from dashboard.archive.comparing import Compared, OffsetsMap, Pairs, compare
+from dashboard.archive.comparing import (
+    Compared,
+    OffsetsMap,
+    Pairs,
+    PartitionRestored,
+    compare,
+    judged,
+)
 from dashboard.archive.manifest import ArchivedTopic, PartitionArchive
 from dashboard.archive.opened import Archive, records_before
-from dashboard.archive.restored_topic import Begun, NewTopic, Notes, check_existing, new_topic
+from dashboard.archive.restored_topic import (
+    Begun,
+    NewTopic,
+    Notes,
+    check_existing,
+    keeps_all,
+    new_topic,
+)
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
 from dashboard.core.errors import ArchiveError, ClusterError, RefusedError
@@ -52,24 +66,6 @@ class Client(Protocol):
 
     def producer(self, topic: str, segment_bytes: int | None) -> RecordProducer: ...
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRestored:
-    """One partition: `records` of the archive lie from `first_offset` up to `next_offset`, of
-    `of_records`. `resumed_at`: so many were there before this call. `strangers`: records of others
-    between them. `error`: why it is not done.
-    """
-
-    partition: int
-    records: int
-    of_records: int
-    raw_bytes: int
-    resumed_at: int
-    first_offset: int | None = None
-    next_offset: int | None = None
-    strangers: int = 0
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +179,9 @@ class Restore:
                 "Grant DESCRIBE on it, or name another topic.",
             )
         begun = self.notes.of(goal.to_topic)
-        if begun is not None and begun.topic_id in (None, state.topic_id):
+        if begun is not None and begun.topic_id is None and self._is_ours(goal):
+            begun = self.notes.keep(replace(begun, topic_id=state.topic_id))  # its answer was lost
+        if begun is not None and begun.topic_id == state.topic_id:
             if begun.same_source(wanted):
                 return begun, self._there(goal.to_topic, begun)
             if not begun.done:
@@ -201,6 +199,9 @@ class Restore:
             return self.notes.keep(replace(wanted, bases=bases)), dict.fromkeys(self._parts, 0)
         there = self._begun_elsewhere(goal, wanted, state)
         return self.notes.keep(wanted), there
+
+    def _is_ours(self, goal: Goal) -> bool:
+        return keeps_all(self.live.configs_answer([goal.to_topic]), goal.to_topic)
 
     def _new(self, goal: Goal) -> NewTopic:
         return new_topic(goal.to_topic, self.topic, max(1, len(self.live.alive_brokers())))
@@ -346,7 +347,7 @@ class Restore:
                 counted(number, len(old))
 
             same = self._compared(goal.to_topic, begun, number, (base, ends[number][1]), pairs)
-            found.append(_restored(one, there[number], same, ends[number][1] - base))
+            found.append(judged(one, there[number], same, ends[number][1] - base))
         offsets.finish()
         return tuple(found)
 
@@ -380,17 +381,3 @@ class Restore:
             self.report(Progress(step, records, sum(todo.values()), int(raw), of_raw, seconds))
 
         return counted
-
-
-def _restored(
-    one: PartitionArchive, resumed_at: int, same: Compared, there: int
-) -> PartitionRestored:
-    error = same.difference
-    if error is None and same.records < one.records:
-        error = f"{same.records} of {one.records} records are there"
-    elif error is None and not same.strangers and there > one.records:
-        error = f"{there - one.records} records lie behind the archive's"
-    return PartitionRestored(
-        one.partition, same.records, one.records, one.raw_bytes, resumed_at, same.first_offset,
-        same.next_offset, same.strangers, error,
-    )  # fmt: skip

@@ -127,6 +127,12 @@ class Configs(Protocol):
     def errors(self) -> Mapping[str, str]: ...
 
 
+def keeps_all(configs: Configs, topic: str) -> bool:
+    """Whether a topic has the settings of one that was made for a restore."""
+    told = {entry.key: entry.value for entry in configs.entries if entry.name == topic}
+    return (told.get("retention.ms"), told.get("cleanup.policy")) == ("-1", "delete")
+
+
 def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> None:
     """Refuse an existing topic that would not keep records as they were.
 

@@ -67,7 +67,7 @@ def orders(folder: Path, topic: str = "orders", partitions: int = 3) -> Path:
 
 
 def write(
-    folder: Path,
+    folder: Path | str,
     topics: Mapping[str, Records],
     *,
     config: Mapping[str, str] | None = None,
@@ -81,7 +81,8 @@ def write(
 ) -> Path:
     """The folder of a run's archive below `folder`, with `per_part` records in a part.
 
-    Offsets that no record has are gaps of markers. A partition without records has no commit.
+    A `folder` that is a URL is written to all the same. Offsets that no record has are gaps of
+    markers. A partition without records has no commit.
     """
     place = Place(str(folder))
     ranges, described = [], []
@@ -112,7 +113,7 @@ def write(
         Encryption(METHOD, key.key_id) if key else None, tuple(described), tuple(ranges),
     )  # fmt: skip
     place.put(run_name(cluster_id, run_id), sealed(RUN, run))
-    return folder / cluster_id / run_id
+    return Path(folder) / cluster_id / run_id
 
 
 def _split(

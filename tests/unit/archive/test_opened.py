@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dashboard.archive.deleting import delete
 from dashboard.archive.opened import open_archive
 from dashboard.archive.sealing import Sealer
+from dashboard.archive.summary import Summary, summaries
 from dashboard.cluster.produce import rows_of
 from dashboard.core.errors import ArchiveError, RefusedError
 from dashboard.domain.model import TopicPartition
@@ -91,3 +95,25 @@ def test_sealed_parts_open_with_their_key_alone(tmp_path: Path) -> None:
     unopened = open_archive(str(folder), sealed=False)
     with pytest.raises(ArchiveError, match=key.key_id):
         list(unopened.batches(KEY, whole.parts[0]))
+
+
+def test_an_object_store_is_read_and_emptied_by_names(tmp_path: Path) -> None:
+    url = f"memory://{tmp_path.name}/kept"
+    archives.write(url, {"orders": {0: ROWS}, "clicks": {0: ROWS[:5]}})
+    (found,) = [one for one in summaries(url) if isinstance(one, Summary)]
+    assert (found.state, found.records) == ("whole", 105)
+    # As Spark's tasks get it.
+    archive = pickle.loads(
+        pickle.dumps(open_archive(f"{url}/{archives.CLUSTER}/{archives.RUN_ID}"))
+    )
+    whole = archive.partition(KEY)
+    assert archive.wrong(KEY, whole) == []
+    told: list[object] = []
+    chain = SimpleNamespace(tell_of_archive=lambda said, _now: told.append(said.act))
+    delete(found, chain, lambda: archives.CREATED, who="ann", typed=None, from_where="here")
+    assert told == ["begun", "done"]
+    assert list(summaries(url)) == []
+    assert archive.partition(KEY) is None
+    with pytest.raises(ArchiveError) as gone:
+        list(archive.batches(KEY, whole.parts[0]))
+    assert gone.value.code == "ARCHIVE_PART_MISSING"

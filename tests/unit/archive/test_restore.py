@@ -207,6 +207,40 @@ def test_another_machine_goes_on_where_the_topic_holds_the_archives_records(scen
     assert (done.whole, scene.lies()) == (True, WHOLE)
 
 
+def test_a_topic_whose_making_was_not_answered_is_gone_on_with(scene: Scene) -> None:
+    make = scene.cluster.make
+
+    def lost(topic: str, partitions: int = 2, **config: str) -> None:
+        make(topic, partitions, **{"retention.ms": "-1", "cleanup.policy": "delete", **config})
+        raise ClusterError("the answer was lost", "Look again.", code="ANSWER_LOST")
+
+    scene.cluster.make = lost  # type: ignore[method-assign]
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW))
+    scene.cluster.make = make  # type: ignore[method-assign]
+    done = scene.restore(Goal(NEW))
+    assert (done.whole, scene.lies()) == (True, WHOLE)
+    assert done.new is not None
+    made = scene.cluster.config.pop(NEW)
+    scene.cluster.make(NEW)  # somebody deleted it, and made one that keeps nothing for long
+    with pytest.raises(RefusedError) as others:
+        scene.restore(Goal(NEW))
+    assert (others.value.code, made["retention.ms"]) == ("TOPIC_EXISTS", "-1")
+
+
+def test_a_part_that_is_missing_ends_it_and_what_was_written_stays(scene: Scene) -> None:
+    (part,) = (scene.folder / "orders" / "0").glob("part-*1080.parquet")
+    aside = part.rename(scene.folder / "aside")
+    with pytest.raises(LowwaterError) as missing:
+        scene.restore(Goal(NEW))
+    assert missing.value.code == "ARCHIVE_PART_MISSING"
+    first, second = scene.lies()
+    assert (first, second) == (WHOLE[0][:40], WHOLE[1][: len(second)])
+    aside.rename(part)
+    done = scene.restore(Goal(NEW))
+    assert (done.whole, done.partitions[0].resumed_at, scene.lies()) == (True, 40, WHOLE)
+
+
 def test_a_topic_that_is_there_is_refused_unless_it_is_meant(scene: Scene) -> None:
     scene.cluster.make(NEW)
     with pytest.raises(RefusedError, match="is there already") as empty:
