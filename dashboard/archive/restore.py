@@ -183,7 +183,10 @@ class Restore:
             begun = self.notes.keep(replace(begun, topic_id=state.topic_id))  # its answer was lost
         if begun is not None and begun.topic_id == state.topic_id:
             if begun.same_source(wanted):
-                return begun, self._there(goal.to_topic, begun)
+                there = self._there(goal.to_topic, begun)
+                if begun.existing and any(there[n] < one.records for n, one in self._parts.items()):
+                    self._check_fit(state)
+                return begun, there
             if not begun.done:
                 raise RefusedError(
                     f"topic {goal.to_topic} is half restored from run {begun.run_id}, topic "
@@ -193,12 +196,15 @@ class Restore:
                 )
         wanted = replace(wanted, topic_id=state.topic_id)
         if goal.existing:
-            check_existing(state, self.topic, self.live.configs_answer([goal.to_topic]))
+            self._check_fit(state)
             ends = self._ends(goal.to_topic, range(len(state.partitions)))
             bases = {str(number): end for number, (_, end) in ends.items()}
             return self.notes.keep(replace(wanted, bases=bases)), dict.fromkeys(self._parts, 0)
         there = self._begun_elsewhere(goal, wanted, state)
         return self.notes.keep(wanted), there
+
+    def _check_fit(self, state: TopicState) -> None:
+        check_existing(state, self.topic, self.live.configs_answer([state.topic]))
 
     def _is_ours(self, goal: Goal) -> bool:
         return keeps_all(self.live.configs_answer([goal.to_topic]), goal.to_topic)

@@ -23,6 +23,7 @@ from dashboard.store.snapshot_files import write_atomically
 
 # A record may have lain in a small compressed batch, and is larger than that by itself.
 _LARGE = 64 << 20
+_RETENTION = ("retention.ms", "retention.bytes")
 _KEEPS_ALL = "what is restored is as old as it was: Kafka would delete it again"
 # What a new topic has instead, whatever the old one had, and why.
 _INSTEAD = {
@@ -72,11 +73,15 @@ class NewTopic:
         back = [f"{one.name}={_listed(one.was)}" for one in self.changed
                 if one.was is not None and one.name in self.config]  # fmt: skip
         away = [one.name for one in self.changed if one.was is None and one.now is not None]
-        words = ["kafka-configs.sh", "--bootstrap-server", bootstrap_servers, "--alter",
-                 "--entity-type", "topics", "--entity-name", self.topic]  # fmt: skip
-        words += ["--add-config", ",".join(back)] if back else []
-        words += ["--delete-config", ",".join(away)] if away else []
-        return shlex.join(words)
+        return _alter(self.topic, bootstrap_servers, back, away)
+
+
+def _alter(topic: str, servers: str, add: Sequence[str], delete: Sequence[str] = ()) -> str:
+    words = ["kafka-configs.sh", "--bootstrap-server", servers, "--alter", "--entity-type",
+             "topics", "--entity-name", topic]  # fmt: skip
+    words += ["--add-config", ",".join(add)] if add else []
+    words += ["--delete-config", ",".join(delete)] if delete else []
+    return shlex.join(words)
 
 
 def _listed(value: str) -> str:
@@ -134,9 +139,9 @@ def keeps_all(configs: Configs, topic: str) -> bool:
 
 
 def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> None:
-    """Refuse an existing topic that would not keep records as they were.
+    """Refuse an existing topic that would not keep records as they were, or keep none for long.
 
-    Raises RefusedError TOPIC_UNFIT with every reason.
+    Raises RefusedError TOPIC_UNFIT with every reason, and the line that keeps all of it.
     """
     told = {entry.key: entry.value for entry in configs.entries if entry.name == state.topic}
     reasons = []
@@ -154,10 +159,18 @@ def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> N
         reasons.append("message.timestamp.type is LogAppendTime: times would be lost")
     if "compact" in (told.get("cleanup.policy") or ""):
         reasons.append("it is compacted: records would go while they are compared")
+    next_step = "Restore into a new topic, or change what is named."
+    kept = {name: told.get(name) for name in _RETENTION}
+    if told and set(kept.values()) != {"-1"}:
+        # By age Kafka takes what is restored; by size what else lies there, read or not.
+        values = " and ".join(f"{name} {value}" for name, value in kept.items())
+        reasons.append(f"it has {values}, not -1: Kafka would delete records for those restored")
+        line = _alter(state.topic, "BROKER:9092", [f"{name}=-1" for name in _RETENTION])
+        next_step = f"Restore into a new topic, or change what is named. To keep all: {line}"
     if reasons:
         raise RefusedError(
             f"records cannot be restored into topic {state.topic}: {'; '.join(reasons)}",
-            "Restore into a new topic, or change what is named.",
+            next_step,
             code="TOPIC_UNFIT",
         )
 

@@ -158,7 +158,7 @@ def test_no_time_stays_none_and_the_beginning_of_1970_is_a_millisecond_later(
 def test_what_a_broker_does_not_take_is_named_and_ends_it(
     bench: Bench, answer: Answer, tmp_path: Path
 ) -> None:
-    topic = bench.topic(0, max_message_bytes="100000")
+    topic = bench.topic(0, max_message_bytes="100000", retention_ms="-1")
     rows: list[tuple[int, Row]] = [
         (n, (b"k", bytes(900_000) if n == 40 else b"v", 1_700_000_000_000, None)) for n in range(90)
     ]

@@ -31,6 +31,7 @@ from dashboard.domain.records import Row
 from tests.support import archives
 
 NEW = "orders-restored"
+KEEPS = {"message.timestamp.type": "CreateTime", "retention.ms": "-1", "retention.bytes": "-1"}
 STRANGER: Row = (b"s", b"of somebody else", 7, None)
 
 
@@ -47,7 +48,7 @@ class Memory:
         self.logs[topic] = [[] for _ in range(partitions)]
         self.ids[topic] = f"id-{len(self.ids)}"
         given = {name.replace("_", "."): value for name, value in config.items()}
-        self.config[topic] = {"message.timestamp.type": "CreateTime", **given}
+        self.config[topic] = {**KEEPS, **given}
 
     def alive_brokers(self) -> tuple[int, ...]:
         return (1, 2, 3)
@@ -284,6 +285,8 @@ def test_others_that_write_meanwhile_are_stepped_over_in_an_existing_topic(scene
         (3, {}, "has 3 partitions, orders had 2"),
         (2, {"message_timestamp_type": "LogAppendTime"}, "times would be lost"),
         (2, {"cleanup_policy": "compact,delete"}, "compacted"),
+        (2, {"retention_ms": "60000"}, "retention.ms 60000 and retention.bytes -1, not -1"),
+        (2, {"retention_bytes": "1000"}, "retention.ms -1 and retention.bytes 1000, not -1"),
     ],
 )
 def test_an_existing_topic_that_would_change_records_is_refused(
@@ -293,7 +296,25 @@ def test_an_existing_topic_that_would_change_records_is_refused(
     with pytest.raises(RefusedError, match=said) as unfit:
         scene.restore(Goal(NEW, existing=True))
     assert unfit.value.code == "TOPIC_UNFIT"
+    line = f"--entity-name {NEW} --add-config retention.ms=-1,retention.bytes=-1"
+    assert (line in unfit.value.next_step) is ("retention" in said)
     assert scene.lies() == [[] for _ in range(partitions)]
+
+
+def test_a_topic_that_keeps_all_no_more_is_compared_but_not_written_to(scene: Scene) -> None:
+    scene.cluster.make(NEW)
+    scene.cluster.dies_after = 60
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW, existing=True))
+    scene.cluster.dies_after = None
+    scene.cluster.config[NEW]["retention.ms"] = "60000"
+    with pytest.raises(RefusedError, match=r"retention\.ms 60000") as unfit:
+        scene.restore(Goal(NEW, existing=True))
+    assert (unfit.value.code, sum(map(len, scene.lies()))) == ("TOPIC_UNFIT", 60)
+    scene.cluster.config[NEW]["retention.ms"] = "-1"
+    scene.restore(Goal(NEW, existing=True))
+    scene.cluster.config[NEW]["retention.ms"] = "60000"
+    assert scene.restore(Goal(NEW, existing=True)).whole, "once all is there it may be set back"
 
 
 def test_a_record_that_changed_meanwhile_is_found_and_ends_no_other_partition(scene: Scene) -> None:
