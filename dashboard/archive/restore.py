@@ -35,6 +35,8 @@ from dashboard.archive.restored_topic import (
     check_existing,
     keeps_all,
     new_topic,
+    settled_ends,
+    since,
 )
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
@@ -43,7 +45,6 @@ from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.domain.records import Chunk
 
 _LANES = 4  # partitions that are written side by side
-_TICK_SECONDS = 0.2
 NOT_THE_SAME = (
     "offsets; the map tells the new one of each record",
     "markers of transactions, and that a transaction was aborted: its records are plain ones now",
@@ -91,7 +92,9 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a step (`written`, `compared`) is, in records and in bytes before compression."""
+    """How far a step (`searched`, `written`, `compared`) is, in records and in bytes before
+    compression; no bytes are known of what is searched.
+    """
 
     step: str
     records: int
@@ -123,7 +126,8 @@ class Restore:
         """Write what is missing, then compare all of it.
 
         Raises ArchiveError, RefusedError (TOPIC_EXISTS, TOPIC_UNFIT, TARGET_DIFFERS, RESTORE_BUSY,
-        RESTORE_UNFINISHED), UsageError, StoreError and ClusterError: the same call goes on.
+        RESTORED_ALREADY, RESTORE_UNFINISHED), UsageError, StoreError and ClusterError: the same
+        call goes on.
         """
         self._parts = self._chosen(goal)
         with self.notes.alone(goal.to_topic):
@@ -198,6 +202,7 @@ class Restore:
         if goal.existing:
             self._check_fit(state)
             ends = self._ends(goal.to_topic, range(len(state.partitions)))
+            self._refuse_twice(goal.to_topic, ends)
             bases = {str(number): end for number, (_, end) in ends.items()}
             return self.notes.keep(replace(wanted, bases=bases)), dict.fromkeys(self._parts, 0)
         there = self._begun_elsewhere(goal, wanted, state)
@@ -238,38 +243,35 @@ class Restore:
         )
 
     def _ends(self, topic: str, numbers: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Log start and log end of each partition, once the high watermark is the leader's end.
+        return settled_ends(self.live, topic, numbers, self.patience_seconds)
 
-        Behind what a killed producer sent, it is not: going on from there would write twice.
+    def _refuse_twice(self, topic: str, ends: Mapping[int, tuple[int, int]]) -> None:
+        """Refuse to write behind a topic that holds the archive's first record of a partition: an
+        earlier restore of which nothing is noted here wrote it, or nothing was purged there.
         """
-        keys = [TopicPartition(topic, number) for number in numbers]
-        until = time.monotonic() + self.patience_seconds
-        while True:
-            states = self.live.topics([topic])
-            leaders = {p.partition: p.leader_id for p in states[topic].partitions}
-            logs = {
-                one.partition: one.log_end_offset
-                for one in self.live.replica_offsets(keys, topics=states)
-                if one.broker_id == leaders.get(one.partition)
-            }
-            found = {
-                key.partition: (one.log_start_offset, one.high_watermark)
-                for key, one in self.live.offsets(keys, states).items()
-                if one.log_start_offset is not None
-                and one.high_watermark is not None
-                and one.high_watermark == logs.get(key.partition)
-            }
-            late = sorted({key.partition for key in keys} - found.keys())
-            if not late:
-                return found
-            if time.monotonic() > until:
-                raise ClusterError(
-                    f"where {topic}-{late[0]} ends is not settled: its leader does not answer, or "
-                    "replicas in sync lag behind it",
-                    "Wait until they are level, then give the same command again.",
-                    retriable=True,
-                )
-            time.sleep(_TICK_SECONDS)
+        rows = {
+            number: self._rows(first.slice(0, 1))[1][0]
+            for number in self._parts
+            if (first := next(self._batches(number, 0), None)) is not None
+        }
+        spans = {
+            number: since(self.live, TopicPartition(topic, number), row[2], ends[number])
+            for number, row in rows.items()
+        }
+        of, seen, began = sum(end - start for start, end in spans.values()), 0, time.monotonic()
+        for number, (start, end) in spans.items():
+            for offsets, there in self.client.read(topic, number, start, end):
+                if rows[number] in there:
+                    found = offsets[there.index(rows[number])]
+                    raise RefusedError(
+                        f"{topic}-{number} holds the archive's first record at offset {found} "
+                        "already: a restore wrote it, or it was not purged",
+                        "Go on from the machine and state folder that began it (without --existing "
+                        "where the topic was made for it), or restore into a new topic.",
+                        code="RESTORED_ALREADY",
+                    )
+                seen += len(offsets)
+                self.report(Progress("searched", seen, of, 0, 0, time.monotonic() - began))
 
     def _there(self, topic: str, begun: Begun) -> dict[int, int]:
         """How many of each partition's records the topic holds already. Raises RefusedError."""

@@ -7,20 +7,25 @@ records come back with their own old times, which retention would find expired w
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from dashboard.archive.manifest import ArchivedTopic
+from dashboard.cluster.live import LiveCluster
 from dashboard.core import locks
 from dashboard.core.canonical import Count, Moment, Text, canonical, parse_json, read, written
-from dashboard.core.errors import RefusedError
-from dashboard.domain.model import ConfigEntry, TopicState
+from dashboard.core.errors import ClusterError, RefusedError
+from dashboard.domain.model import ConfigEntry, TopicPartition, TopicState
 from dashboard.store.local_files import LocalFiles
 from dashboard.store.snapshot_files import write_atomically
 
+_TICK_SECONDS = 0.2
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A record may have lain in a small compressed batch, and is larger than that by itself.
 _LARGE = 64 << 20
 _RETENTION = ("retention.ms", "retention.bytes")
@@ -173,6 +178,66 @@ def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> N
             next_step,
             code="TOPIC_UNFIT",
         )
+
+
+# Where its partitions end, and where records of a time begin.
+
+
+def settled_ends(
+    live: LiveCluster, topic: str, numbers: Iterable[int], patience_seconds: float
+) -> dict[int, tuple[int, int]]:
+    """Log start and log end of each partition, once the high watermark is the leader's end.
+
+    Behind what a killed producer sent, it is not: going on from there would write twice. Raises
+    ClusterError where that takes longer.
+    """
+    keys = [TopicPartition(topic, number) for number in numbers]
+    until = time.monotonic() + patience_seconds
+    while True:
+        states = live.topics([topic])
+        leaders = {p.partition: p.leader_id for p in states[topic].partitions}
+        logs = {
+            one.partition: one.log_end_offset
+            for one in live.replica_offsets(keys, topics=states)
+            if one.broker_id == leaders.get(one.partition)
+        }
+        found = {
+            key.partition: (one.log_start_offset, one.high_watermark)
+            for key, one in live.offsets(keys, states).items()
+            if one.log_start_offset is not None
+            and one.high_watermark is not None
+            and one.high_watermark == logs.get(key.partition)
+        }
+        late = sorted({key.partition for key in keys} - found.keys())
+        if not late:
+            return found
+        if time.monotonic() > until:
+            raise ClusterError(
+                f"where {topic}-{late[0]} ends is not settled: its leader does not answer, or "
+                "replicas in sync lag behind it",
+                "Wait until they are level, then give the same command again.",
+                retriable=True,
+            )
+        time.sleep(_TICK_SECONDS)
+
+
+def since(
+    live: LiveCluster, key: TopicPartition, timestamp_ms: int, span: tuple[int, int]
+) -> tuple[int, int]:
+    """The part of a log's span in which a record of this time can lie: all of it where the record
+    bears none, or the leader does not say.
+    """
+    start, end = span
+    try:
+        at = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:  # a producer may write anything
+        return span
+    if timestamp_ms <= 0 or start == end:
+        return span
+    found = live.offsets_at([key], at)[key]
+    if found.error is not None:
+        return span
+    return (end if found.offset is None else min(max(start, found.offset), end)), end
 
 
 # What this machine knows of a restore that it began: which topic is its own.

@@ -161,12 +161,13 @@ def _reporter() -> Callable[[Progress], None]:
             return
         last = time.monotonic()
         to_go = found.seconds_to_go
-        output.progress(
-            f"{found.step} {found.records} of {plural(found.of_records, 'record')}, "
-            f"{output.size(found.raw_bytes)} of {output.size(found.of_raw_bytes)}, "
-            f"{output.size(int(found.raw_bytes / max(found.seconds, 1e-3)))}/s"
-            + (f", {to_go:.0f} s to go" if to_go and not done else "")
-        )
+        said = f"{found.step} {found.records} of {plural(found.of_records, 'record')}"
+        if found.of_raw_bytes:
+            said += (
+                f", {output.size(found.raw_bytes)} of {output.size(found.of_raw_bytes)}, "
+                f"{output.size(int(found.raw_bytes / max(found.seconds, 1e-3)))}/s"
+            )
+        output.progress(said + (f", {to_go:.0f} s to go" if to_go and not done else ""))
 
     return report
 

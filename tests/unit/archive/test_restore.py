@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from dashboard.cluster.produce import RecordProducer, rows_of
 from dashboard.core.errors import ClusterError, LowwaterError, RefusedError
 from dashboard.domain.model import (
     ConfigEntry,
+    OffsetAtTime,
     PartitionOffsets,
     PartitionState,
     ReplicaOffsets,
@@ -75,6 +77,13 @@ class Memory:
     def offsets(self, keys: Iterable[TopicPartition], _: object) -> dict[Any, PartitionOffsets]:
         return {key: PartitionOffsets(*key, 0, end, end) for key in keys
                 if (end := len(self.logs[key.topic][key.partition])) >= 0}  # fmt: skip
+
+    def offsets_at(self, keys: Iterable[TopicPartition], at: datetime) -> dict[Any, OffsetAtTime]:
+        ms = int(at.timestamp() * 1000)
+        return {
+            key: OffsetAtTime(*key, next((n for n, row in enumerate(log) if row[2] >= ms), None))
+            for key in keys for log in [self.logs[key.topic][key.partition]]
+        }  # fmt: skip
 
     def replica_offsets(
         self, keys: Iterable[TopicPartition], **_: object
@@ -277,6 +286,36 @@ def test_others_that_write_meanwhile_are_stepped_over_in_an_existing_topic(scene
         if row["partition"] == 0
     }
     assert {offset: scene.lies()[0][new] for offset, new in old_to_new.items()} == dict(ORDERS[0])
+
+
+@pytest.mark.parametrize("live_time", [7, 1_900_000_000_000])
+@pytest.mark.parametrize("note", ["elsewhere", "torn", "of another run"])
+def test_existing_without_its_note_is_refused_where_a_restore_wrote_before(
+    scene: Scene, note: str, live_time: int
+) -> None:
+    live: Row = (b"s", b"of somebody else", live_time, None)
+    scene.cluster.make(NEW)
+    scene.cluster.logs[NEW] = [[live, live], [live]]
+    scene.cluster.dies_after = 60
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW, existing=True))
+    scene.cluster.dies_after = None
+    notes = scene.folder.parent / "restores"
+    if note == "torn":
+        (notes / f"{NEW}.json").write_text('{"cluster_id":')
+    elif note == "of another run":
+        scene.restore(Goal(NEW, existing=True))
+        rows = {0: archives.records(3, tag="w"), 1: archives.records(3, tag="w")}
+        other = archives.write(scene.folder.parent / "other", {"orders": rows}, run_id="another")
+        assert scene.restore(Goal(NEW, existing=True), archive=other).whole
+    before = [list(log) for log in scene.lies()]
+    found = [log.index(WHOLE[number][0]) for number, log in enumerate(before) if len(log) > 2]
+    with pytest.raises(RefusedError, match=f"at offset {found[0]} already") as twice:
+        scene.restore(
+            Goal(NEW, existing=True),
+            notes=scene.folder.parent / note if note == "elsewhere" else notes,
+        )
+    assert (twice.value.code, scene.lies()) == ("RESTORED_ALREADY", before)
 
 
 @pytest.mark.parametrize(
