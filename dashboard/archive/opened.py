@@ -84,6 +84,32 @@ class Archive:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return dict(zip(self.keys, pool.map(self.partition, self.keys), strict=True))
 
+    def whole(self, topic: str, wanted: frozenset[int] | None) -> dict[int, PartitionArchive]:
+        """What the commits of a topic's partitions tell, of all or of those `wanted`.
+
+        Raises ArchiveError ARCHIVE_PARTITION_UNKNOWN, and ARCHIVE_NOT_WHOLE where one has none.
+        """
+        known = {key.partition: key for key in self.keys if key.topic == topic}
+        unknown = sorted((wanted or frozenset()) - known.keys())
+        if unknown:
+            raise ArchiveError(
+                f"the archive holds no partition {unknown[0]} of {topic}",
+                f"It holds: {', '.join(map(str, known))}.",
+                code="ARCHIVE_PARTITION_UNKNOWN",
+            )
+        found = {
+            n: self.partition(key) for n, key in known.items() if wanted is None or n in wanted
+        }
+        missing = [str(number) for number, one in found.items() if one is None]
+        if missing:
+            raise ArchiveError(
+                f"the archive of {topic} is not whole: nothing commits partition "
+                f"{', '.join(missing[:10])}",
+                "That run purged nothing there. Name the others with --partitions.",
+                code="ARCHIVE_NOT_WHOLE",
+            )
+        return {number: one for number, one in found.items() if one is not None}
+
     def batches(self, key: TopicPartition, part: Part) -> Iterator[pa.RecordBatch]:
         """The records of a part, once its stored bytes are what their proof says.
 

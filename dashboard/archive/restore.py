@@ -33,14 +33,13 @@ from dashboard.archive.restored_topic import (
     NewTopic,
     Notes,
     check_existing,
-    keeps_all,
     new_topic,
     settled_ends,
     since,
 )
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
-from dashboard.core.errors import ArchiveError, ClusterError, RefusedError
+from dashboard.core.errors import ClusterError, RefusedError, UsageError
 from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.domain.records import Chunk
 
@@ -129,7 +128,7 @@ class Restore:
         RESTORED_ALREADY, RESTORE_UNFINISHED), UsageError, StoreError and ClusterError: the same
         call goes on.
         """
-        self._parts = self._chosen(goal)
+        self._parts = self.archive.whole(self.topic.topic, goal.partitions)
         with self.notes.alone(goal.to_topic):
             begun, there = self._target(goal, now)
             began = time.monotonic()
@@ -144,29 +143,6 @@ class Restore:
             if done.whole and goal.partitions is None:
                 self.notes.keep(replace(begun, done=True))
             return done
-
-    def _chosen(self, goal: Goal) -> dict[int, PartitionArchive]:
-        """The archive of each partition that is asked for."""
-        keys = [key for key in self.archive.keys if key.topic == self.topic.topic]
-        known = {key.partition for key in keys}
-        unknown = sorted((goal.partitions or frozenset()) - known)
-        if unknown:
-            raise ArchiveError(
-                f"the archive holds no partition {unknown[0]} of {self.topic.topic}",
-                f"It holds: {', '.join(map(str, sorted(known)))}.",
-                code="ARCHIVE_PARTITION_UNKNOWN",
-            )
-        wanted = [k for k in keys if goal.partitions is None or k.partition in goal.partitions]
-        found = {key.partition: self.archive.partition(key) for key in wanted}
-        missing = [str(number) for number, one in found.items() if one is None]
-        if missing:
-            raise ArchiveError(
-                f"the archive of {self.topic.topic} is not whole: nothing commits partition "
-                f"{', '.join(missing[:10])}",
-                "That run purged nothing there. Name the others with --partitions.",
-                code="ARCHIVE_NOT_WHOLE",
-            )
-        return {number: one for number, one in found.items() if one is not None}
 
     def _target(self, goal: Goal, now: datetime) -> tuple[Begun, dict[int, int]]:
         """The topic, made where it is missing, and how many records each partition has already."""
@@ -183,8 +159,8 @@ class Restore:
                 "Grant DESCRIBE on it, or name another topic.",
             )
         begun = self.notes.of(goal.to_topic)
-        if begun is not None and begun.topic_id is None and self._is_ours(goal):
-            begun = self.notes.keep(replace(begun, topic_id=state.topic_id))  # its answer was lost
+        if begun is not None and begun.topic_id is None and not begun.existing:
+            begun = self._made_unheard(goal, begun, state)
         if begun is not None and begun.topic_id == state.topic_id:
             if begun.same_source(wanted):
                 there = self._there(goal.to_topic, begun)
@@ -211,8 +187,12 @@ class Restore:
     def _check_fit(self, state: TopicState) -> None:
         check_existing(state, self.topic, self.live.configs_answer([state.topic]))
 
-    def _is_ours(self, goal: Goal) -> bool:
-        return keeps_all(self.live.configs_answer([goal.to_topic]), goal.to_topic)
+    def _made_unheard(self, goal: Goal, begun: Begun, state: TopicState) -> Begun | None:
+        """The note of a topic that was to be made: its own if it is as asked, else somebody's."""
+        new, told = self._new(goal), self.live.own_configs([goal.to_topic])
+        if (len(state.partitions), told[goal.to_topic]) != (new.partitions, new.config):
+            return None
+        return self.notes.keep(replace(begun, topic_id=state.topic_id))
 
     def _new(self, goal: Goal) -> NewTopic:
         return new_topic(goal.to_topic, self.topic, max(1, len(self.live.alive_brokers())))
@@ -220,10 +200,14 @@ class Restore:
     def _made(self, goal: Goal, wanted: Begun) -> Begun:
         new = self._new(goal)
         self.notes.keep(wanted)
-        state = self.live.create_topic(
-            new.topic, partitions=new.partitions, replication_factor=new.replication_factor,
-            configs=new.config,
-        )  # fmt: skip
+        try:
+            state = self.live.create_topic(
+                new.topic, partitions=new.partitions, replication_factor=new.replication_factor,
+                configs=new.config,
+            )  # fmt: skip
+        except (RefusedError, UsageError):  # for certain it was not: the next one is somebody's
+            self.notes.drop(goal.to_topic)
+            raise
         return self.notes.keep(replace(wanted, topic_id=state.topic_id))
 
     def _begun_elsewhere(self, goal: Goal, wanted: Begun, state: TopicState) -> dict[int, int]:

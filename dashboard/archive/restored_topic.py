@@ -137,12 +137,6 @@ class Configs(Protocol):
     def errors(self) -> Mapping[str, str]: ...
 
 
-def keeps_all(configs: Configs, topic: str) -> bool:
-    """Whether a topic has the settings of one that was made for a restore."""
-    told = {entry.key: entry.value for entry in configs.entries if entry.name == topic}
-    return (told.get("retention.ms"), told.get("cleanup.policy")) == ("-1", "delete")
-
-
 def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> None:
     """Refuse an existing topic that would not keep records as they were, or keep none for long.
 
@@ -287,6 +281,10 @@ class Notes:
         body = canonical(written(begun)).encode()
         write_atomically(LocalFiles(), str(self._file(begun.to_topic)), body)
         return begun
+
+    def drop(self, to_topic: str) -> None:
+        """Forget it: nothing was begun after all."""
+        self._file(to_topic).unlink(missing_ok=True)
 
     @contextmanager
     def alone(self, to_topic: str) -> Iterator[None]:

@@ -19,7 +19,7 @@ from dashboard.archive.restored_topic import Notes, new_topic
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
-from dashboard.core.errors import ClusterError, LowwaterError, RefusedError
+from dashboard.core.errors import ClusterError, LowwaterError, RefusedError, UsageError
 from dashboard.domain.model import (
     ConfigEntry,
     OffsetAtTime,
@@ -73,6 +73,9 @@ class Memory:
         found = [ConfigEntry("topic", topic, key, value, "DYNAMIC_TOPIC_CONFIG")
                  for topic in topics for key, value in self.config[topic].items()]  # fmt: skip
         return ConfigsAnswer(tuple(found), {})
+
+    def own_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        return {topic: self.config[topic] for topic in topics}
 
     def offsets(self, keys: Iterable[TopicPartition], _: object) -> dict[Any, PartitionOffsets]:
         return {key: PartitionOffsets(*key, 0, end, end) for key in keys
@@ -144,6 +147,10 @@ class Scene:
             Notes(other.get("notes", self.folder.parent / "restores")), 0.0, self.told.append,
         )  # fmt: skip
         return made.run(goal, archives.CREATED, self.folder.parent / "map.parquet")
+
+    def asked(self) -> Mapping[str, str]:
+        """The settings that a new topic is made with."""
+        return new_topic(NEW, open_archive(str(self.folder)).topic("orders"), 3).config
 
     def lies(self, topic: str = NEW) -> list[list[Row]]:
         return self.cluster.logs[topic]
@@ -217,25 +224,51 @@ def test_another_machine_goes_on_where_the_topic_holds_the_archives_records(scen
     assert (done.whole, scene.lies()) == (True, WHOLE)
 
 
-def test_a_topic_whose_making_was_not_answered_is_gone_on_with(scene: Scene) -> None:
+def make_unheard(scene: Scene, error: LowwaterError, *, made: bool) -> None:
+    """A restore that asks for its topic, and is answered by `error`."""
     make = scene.cluster.make
 
     def lost(topic: str, partitions: int = 2, **config: str) -> None:
-        make(topic, partitions, **{"retention.ms": "-1", "cleanup.policy": "delete", **config})
-        raise ClusterError("the answer was lost", "Look again.", code="ANSWER_LOST")
+        if made:
+            make(topic, partitions, **scene.asked(), **config)
+        raise error
 
     scene.cluster.make = lost  # type: ignore[method-assign]
-    with pytest.raises(ClusterError):
+    with pytest.raises(type(error)):
         scene.restore(Goal(NEW))
     scene.cluster.make = make  # type: ignore[method-assign]
+
+
+LOST = ClusterError("the answer was lost", "Look again.", code="ANSWER_LOST")
+
+
+def test_a_topic_whose_making_was_not_answered_is_gone_on_with(scene: Scene) -> None:
+    make_unheard(scene, LOST, made=True)
     done = scene.restore(Goal(NEW))
     assert (done.whole, scene.lies()) == (True, WHOLE)
     assert done.new is not None
-    made = scene.cluster.config.pop(NEW)
-    scene.cluster.make(NEW)  # somebody deleted it, and made one that keeps nothing for long
+
+
+@pytest.mark.parametrize(
+    ("partitions", "also"), [(2, {}), (2, {"cleanup.policy": "delete"}), (3, None)]
+)
+def test_a_topic_that_somebody_made_instead_is_not_taken_for_its_own(
+    scene: Scene, partitions: int, also: dict[str, str] | None
+) -> None:
+    make_unheard(scene, LOST, made=False)
+    config = scene.asked() if also is None else also
+    scene.cluster.make(NEW, partitions, **config)
     with pytest.raises(RefusedError) as others:
         scene.restore(Goal(NEW))
-    assert (others.value.code, made["retention.ms"]) == ("TOPIC_EXISTS", "-1")
+    assert (others.value.code, scene.lies()) == ("TOPIC_EXISTS", [[]] * partitions)
+
+
+def test_what_was_refused_leaves_no_note_by_which_a_topic_is_its_own(scene: Scene) -> None:
+    refused = UsageError("segment.ms is no number", "Correct it.", code="TOPIC_INVALID")
+    make_unheard(scene, refused, made=True)
+    with pytest.raises(RefusedError) as others:
+        scene.restore(Goal(NEW))
+    assert (others.value.code, scene.lies()) == ("TOPIC_EXISTS", [[], []])
 
 
 def test_a_part_that_is_missing_ends_it_and_what_was_written_stays(scene: Scene) -> None:
