@@ -24,6 +24,7 @@ from dashboard.archive.comparing import (
     Pairs,
     PartitionRestored,
     compare,
+    doubled,
     judged,
 )
 from dashboard.archive.manifest import ArchivedTopic, PartitionArchive
@@ -339,7 +340,9 @@ class Restore:
                 counted(number, len(old))
 
             same = self._compared(goal.to_topic, begun, number, (base, ends[number][1]), pairs)
-            found.append(judged(one, there[number], same, ends[number][1] - base))
+            behind = 0 if begun.existing else ends[number][1] - base - one.records
+            twice = doubled(self._archived(number), same.suspects) if same.suspects else 0
+            found.append(judged(one, there[number], same, behind, twice))
         offsets.finish()
         return tuple(found)
 
@@ -351,9 +354,11 @@ class Restore:
         span: tuple[int, int],
         pairs: Pairs | None = None,
     ) -> Compared:
-        archived = map(self._rows, self._batches(number, 0))
         there = self.client.read(topic, number, *span)
-        return compare(archived, there, strangers=begun.existing, pairs=pairs)
+        return compare(self._archived(number), there, strangers=begun.existing, pairs=pairs)
+
+    def _archived(self, number: int) -> Iterator[Chunk]:
+        return map(self._rows, self._batches(number, 0))
 
     @staticmethod
     def _rows(batch: pa.RecordBatch) -> Chunk:

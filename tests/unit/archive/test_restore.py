@@ -308,17 +308,39 @@ def test_others_that_write_meanwhile_are_stepped_over_in_an_existing_topic(scene
         scene.restore(Goal(NEW, existing=True))
     scene.cluster.logs[NEW][0] += [STRANGER, STRANGER]
     scene.cluster.dies_after = None
+    scene.restore(Goal(NEW, existing=True))
+    scene.cluster.logs[NEW][0].append(STRANGER)
+    scene.cluster.logs[NEW][1].append(STRANGER)
     done = scene.restore(Goal(NEW, existing=True))
-    assert done.whole
+    assert [(p.error, p.strangers) for p in done.partitions] == [(None, 3), (None, 1)]
+    assert done.whole, "others may write behind the archive's last record, too"
     for number in (0, 1):
         assert [row for row in scene.lies()[number] if row != STRANGER] == WHOLE[number]
-    assert (done.partitions[0].strangers, done.partitions[0].next_offset) == (2, 132)
+    assert done.partitions[0].next_offset == 132
     old_to_new = {
         row["old_offset"]: row["new_offset"]
         for row in pq.read_table(done.offsets_file).to_pylist()
         if row["partition"] == 0
     }
     assert {offset: scene.lies()[0][new] for offset, new in old_to_new.items()} == dict(ORDERS[0])
+
+
+@pytest.mark.parametrize("late", [99, 120, 129])
+def test_what_a_killed_producer_sent_late_is_no_stranger(scene: Scene, late: int) -> None:
+    live: Row = (b"s", b"of somebody else", WHOLE[0][50][2], None)
+    scene.cluster.make(NEW)
+    scene.restore(Goal(NEW, existing=True))
+    log = scene.lies()[0]
+    log[late + 1 : late + 1] = [live, *WHOLE[0][90:100]]
+    done = scene.restore(Goal(NEW, existing=True))
+    assert not done.whole
+    first, second = done.partitions
+    assert (first.error, second.error) == ("10 records of the archive lie there once more", None)
+    assert (first.records, first.strangers, first.doubled) == (130, 11, 10)
+    del log[late + 1 : late + 12]
+    log[late + 1 : late + 1] = [live] * 3
+    done = scene.restore(Goal(NEW, existing=True))
+    assert (done.whole, done.partitions[0].strangers, done.partitions[0].doubled) == (True, 3, 0)
 
 
 @pytest.mark.parametrize("live_time", [7, 1_900_000_000_000])
