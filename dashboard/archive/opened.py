@@ -27,7 +27,7 @@ from dashboard.archive.manifest import (
     proof_name,
     run_name,
 )
-from dashboard.archive.place import Place
+from dashboard.archive.place import WORD, Place
 from dashboard.archive.sealing import Sealer, opener
 from dashboard.core.canonical import SealedKind
 from dashboard.core.errors import ArchiveError, LowwaterError
@@ -190,17 +190,18 @@ def open_archive(where: str, key_file: Path | None = None, *, sealed: bool = Tru
     return Archive(archive.place, archive.run, key)
 
 
-def list_archives(url: str) -> Iterator[Archive | ArchiveError]:
-    """Every run's archive below a URL, by cluster and run; of one that cannot be read its error.
+def list_archives(url: str) -> Iterator[Archive | LowwaterError]:
+    """Every run's archive below a URL, by cluster and run; of one that cannot be read, or whose
+    manifest was changed, its error.
 
     Raises ArchiveError ARCHIVE_UNREACHABLE and SettingsError ARCHIVE_URL_INVALID.
     """
     place = Place(url)
-    for cluster_id in place.names():
-        for run_id in place.names(cluster_id):
+    for cluster_id in filter(WORD.fullmatch, place.names()):  # beside them may lie anything
+        for run_id in filter(WORD.fullmatch, place.names(cluster_id)):
             try:
                 found = _read(place, cluster_id, run_id)
-            except ArchiveError as error:
+            except LowwaterError as error:
                 yield error
                 continue
             if found is not None:
@@ -226,7 +227,7 @@ def _parted(where: str) -> tuple[str, str, str]:
     path = where if "://" in where else str(Path(where).expanduser().absolute())
     path = path.rstrip("/").removesuffix(f"/{MANIFEST}")
     words = path.rsplit("/", 2)
-    if len(words) != 3 or not all(words) or words[0].endswith(":/"):
+    if len(words) != 3 or not all(map(WORD.fullmatch, words[1:])) or words[0][-2:] in ("", ":/"):
         raise _not_found(where)
     return words[0], words[1], words[2]
 

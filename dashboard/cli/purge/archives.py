@@ -18,7 +18,6 @@ from dashboard.settings.price import Price
 
 if TYPE_CHECKING:
     from dashboard.archive.summary import Summary
-    from dashboard.core.errors import ArchiveError
     from dashboard.purge.journal.journal import Journal
     from dashboard.settings.settings import Settings
 
@@ -91,7 +90,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     return 1 if any("error" in row for row in rows) else 0
 
 
-def _found(where: str, args: argparse.Namespace) -> Iterator[Summary | ArchiveError]:
+def _found(where: str, args: argparse.Namespace) -> Iterator[Summary | LowwaterError]:
     """Of all runs below a URL, or of one by its folder."""
     from dashboard.archive.opened import open_archive
     from dashboard.archive.summary import summaries, summary
@@ -111,7 +110,7 @@ def _found(where: str, args: argparse.Namespace) -> Iterator[Summary | ArchiveEr
             yield found
 
 
-def _row(found: Summary | ArchiveError, settings: Settings) -> dict[str, Any]:
+def _row(found: Summary | LowwaterError, settings: Settings) -> dict[str, Any]:
     if isinstance(found, LowwaterError):
         return found.to_json()
     expires = found.expires_at(settings.archive.keep_for)

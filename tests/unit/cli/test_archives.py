@@ -84,6 +84,25 @@ def test_one_that_cannot_be_read_hides_no_other(
     value = answer(capsys, "archives", "list", "kept", exit_code=1)
     assert [row.get("run_id") for row in value["archives"]] == [archives.RUN_ID, None]
     assert value["archives"][1]["error"]["code"] == "ARCHIVE_INVALID"
+    changed = archived(alone, "changed") / "archive.json"
+    changed.write_text(changed.read_text().replace('"whole"', '"open"'))
+    value = answer(capsys, "archives", "list", "kept", exit_code=1)
+    codes = [row.get("error", {}).get("code") for row in value["archives"]]
+    assert codes == [None, "ARCHIVE_INVALID", "ARCHIVE_CHANGED"]
+    checked = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert [row["ok"] for row in checked] == [True, False, False]
+
+
+def test_folders_by_no_name_of_an_archive_are_above_and_beside_it(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = alone / "my archives" / "kept"
+    (top / "lost+found" / "x").mkdir(parents=True)
+    folder = archives.write(top, {"orders": ROWS})
+    (folder.parent / "to be sorted").mkdir()
+    for where in (top, folder):
+        (found,) = answer(capsys, "archives", "list", str(where))["archives"]
+        assert (found["run_id"], found["records"]) == (archives.RUN_ID, 109)
 
 
 def test_every_part_is_read_back(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
