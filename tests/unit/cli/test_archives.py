@@ -210,6 +210,46 @@ def test_what_is_older_than_it_is_kept_expires(
     assert [(body["act"], body["typed"]) for body in told] == [("begun", None), ("done", None)]
 
 
+def test_one_that_cannot_be_deleted_keeps_no_other_from_expiring(
+    alone: Path,
+    capsys: pytest.CaptureFixture[str],
+    journal: Journal,
+    run_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed(journal, run_id)
+    old = utc_now() - timedelta(days=3)
+    stuck, last = (archived(alone, run_id, cluster_id=c, created_at=old) for c in ("a", "b"))
+    (alone / "lowwater.toml").write_text('[archive]\nkeep_for = "2d"\n')
+    remove = Place.remove
+
+    def refused(place: Place, name: str) -> None:
+        if name.startswith("a/"):
+            raise ArchiveError("the store says no", "Ask it.", code="ARCHIVE_UNWRITABLE")
+        remove(place, name)
+
+    monkeypatch.setattr(Place, "remove", refused)
+    value = answer(capsys, "archives", "expire", "kept", exit_code=1)
+    assert [row["url"] for row in value["deleted"]] == [str(last)]
+    assert [(row["url"], row["error"]["code"]) for row in value["failed"]] == [
+        (str(stuck), "ARCHIVE_UNWRITABLE")
+    ]
+
+
+@pytest.mark.parametrize("damage", ["{", "of another part"])
+def test_an_archive_with_a_damaged_proof_is_deleted_whole(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str, damage: str
+) -> None:
+    folder = archived(alone, run_id)
+    closed(journal, run_id)
+    first, second, _ = sorted((folder / "orders" / "0").glob("part-*.json"))
+    (folder / "orders" / "0" / "partition.json").unlink()
+    second.write_text(first.read_text() if damage != "{" else damage)
+    sentence = f"delete the archive of run {run_id} on prod"
+    answer(capsys, "archives", "delete", str(folder), "--confirm", sentence)
+    assert [file for file in folder.rglob("*") if file.is_file()] == []
+
+
 def test_nothing_is_deleted_while_purges_are_switched_off(
     alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
 ) -> None:
