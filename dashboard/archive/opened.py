@@ -8,32 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
 from dashboard.archive import format as parts
 from dashboard.archive.manifest import (
     PART,
-    PARTITION,
     RUN,
     ArchivedTopic,
     Part,
     PartitionArchive,
+    Range,
     RunArchive,
     part_name,
     partition_name,
     proof_name,
     run_name,
 )
-from dashboard.archive.place import WORD, Place
+from dashboard.archive.place import WORD, Place, committed
 from dashboard.archive.sealing import Sealer, opener
-from dashboard.core.canonical import SealedKind
 from dashboard.core.errors import ArchiveError, LowwaterError
 from dashboard.domain.model import TopicPartition
 
-_T = TypeVar("_T")
 _AT_ONCE = 16  # small files of one run that are asked for side by side
 MANIFEST = "archive.json"
 
@@ -72,12 +70,28 @@ class Archive:
         return known[name]
 
     def partition(self, key: TopicPartition) -> PartitionArchive | None:
-        """What a partition's commit tells; None: it has none. Raises ArchiveError, RefusedError."""
-        return self._record(PARTITION, partition_name(*self._of, key))
+        """What a partition's commit tells; None: it has none.
+
+        Raises ArchiveError where it cannot be read or is another's, RefusedError ARCHIVE_CHANGED.
+        """
+        found = committed(self.place, self.run, key)
+        if found is None:
+            return None
+        wanted, of = self._ranges[key], self.topic(key.topic).topic_id
+        if (found.topic_id, found.target) != (of, wanted.target) or found.start < wanted.start:
+            raise ArchiveError(
+                f"{self.place.url_of(partition_name(*self._of, key))} is of offsets {found.start} "
+                f"to {found.target} of topic id {found.topic_id}, its run archived {wanted.start} "
+                f"to {wanted.target} of {of}",
+                "Restore the file from a copy; without it the archive is not whole.",
+            )
+        return found
 
     def proof(self, key: TopicPartition, first: int) -> Part | None:
         """The proof of the part that begins at an offset; None: there is none."""
-        return self._record(PART, proof_name(*self._of, key, first))
+        name = proof_name(*self._of, key, first)
+        body = self.place.get(name)
+        return None if body is None else PART.parse(_text(body), self.place.url_of(name))
 
     def partitions(self) -> dict[TopicPartition, PartitionArchive | None]:
         """The same of all, read side by side."""
@@ -167,9 +181,9 @@ class Archive:
             code="ARCHIVE_PART_UNREADABLE",
         )
 
-    def _record(self, kind: SealedKind[_T], name: str) -> _T | None:
-        body = self.place.get(name)
-        return None if body is None else kind.parse(_text(body), self.place.url_of(name))
+    @cached_property
+    def _ranges(self) -> dict[TopicPartition, Range]:
+        return {one.key: one for one in self.run.partitions}
 
     @property
     def _of(self) -> tuple[str, str]:

@@ -230,10 +230,11 @@ def test_one_that_cannot_be_deleted_keeps_no_other_from_expiring(
 
     monkeypatch.setattr(Place, "remove", refused)
     value = answer(capsys, "archives", "expire", "kept", exit_code=1)
-    assert [row["url"] for row in value["deleted"]] == [str(last)]
+    assert [row["url"] for row in value["deleted"]] == [f"kept/b/{run_id}"]
     assert [(row["url"], row["error"]["code"]) for row in value["failed"]] == [
-        (str(stuck), "ARCHIVE_UNWRITABLE")
+        (f"kept/a/{run_id}", "ARCHIVE_UNWRITABLE")
     ]
+    assert (stuck / "archive.json").exists() and not (last / "archive.json").exists()
 
 
 @pytest.mark.parametrize("damage", ["{", "of another part"])
