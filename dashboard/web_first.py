@@ -8,7 +8,9 @@ there as text, by the functions that the page itself asks; where people sign in,
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from urllib.parse import parse_qs
 
 from dashboard.core.clock import utc_now
@@ -22,6 +24,7 @@ from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE, Meaning
 from dashboard.web_guard import Asgi, Message, Receive, Send
 from dashboard.web_packed import Answer, asked, tell
 
+_LOG = logging.getLogger(__name__)
 _ROOT = b'<div id="root"></div>'  # where Streamlit draws: ours stands behind it
 # A server that has read nothing yet goes on reading for the session, and its visitor is not held.
 _MOST_SECONDS = 0.4
@@ -30,8 +33,8 @@ _LEFT_OUT = {b"if-none-match", b"if-modified-since", b"accept-encoding"}
 _OF_THE_FILE = {b"content-length", b"etag", b"last-modified", b"accept-ranges", b"cache-control"}
 
 # Closed, so that no rule of the page reaches in and nothing on the page is found twice.
-_FRAME = """<style>#lw-first{{position:fixed;inset:0 0 auto;z-index:1}}
-body:has(#root .lw-head,#root .lw-state) #lw-first{{display:none}}</style>
+_FRAME = """<style>#lw-first{{position:fixed;inset:0;z-index:1}}
+body:has(#root .lw-head,#root .lw-state,.stException) #lw-first{{display:none}}</style>
 <div id="lw-first" role="status"><template shadowrootmode="closed"><style>{style}</style>
 {lines}</template></div>"""
 _STYLE = """
@@ -50,6 +53,9 @@ class FirstNumbers:
     def __init__(self, app: Asgi, numbers: Callable[[str | None], str]) -> None:
         self._app = app
         self._numbers = numbers
+        # Of its own: a store that hangs keeps no thread from who serves files.
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="first-numbers")
+        self._late: Future[str] | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if not _is_page(scope):
@@ -62,9 +68,18 @@ class FirstNumbers:
         return await tell(found, send)
 
     async def _told(self, cluster: str | None) -> str:
-        told = asyncio.create_task(asyncio.to_thread(self._numbers, cluster))
+        if self._late is not None and not self._late.done():
+            return ""
+        asked = self._reader.submit(self._numbers, cluster)
+        told = asyncio.wrap_future(asked)
         done, _ = await asyncio.wait({told}, timeout=_MOST_SECONDS)
-        return told.result() if done else ""
+        if not done:
+            self._late = asked
+            return ""
+        if error := told.exception():  # the page stands without them, and says itself what is wrong
+            _LOG.warning("the first numbers of a page are not told", exc_info=error)
+            return ""
+        return told.result()
 
 
 def _is_page(scope: Message) -> bool:

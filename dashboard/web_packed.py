@@ -20,6 +20,8 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 import pyarrow as pa
 from fontTools import subset
@@ -34,11 +36,12 @@ _KINDS = (b"text/javascript", b"application/javascript", b"text/css")
 _FONT_KINDS = (b"font/woff2", b"application/font-woff2", b"application/octet-stream")
 _LEAST_BYTES = 1000
 _NEVER = re.compile(r"q\s*=\s*0(\.0*)?")
-# Beyond 5 brotli takes twice as long for a hundredth less.
-_BROTLI_LEVEL, _GZIP_LEVEL = 5, 6
+# Who comes first waits for brotli's 5; its 11 takes forty times as long, for an eighth less.
+_BROTLI_LEVEL, _BEST_LEVEL, _GZIP_LEVEL = 5, 11, 6
+_LARGE_BYTES = 200_000  # as it lies: a dozen files, most of what a page is made of
 _GLYPHS = "glyphs"  # beside the codings: how a font is made small
 _ICONS = "/MaterialSymbols"
-_MOST_SECONDS = 60.0
+_MOST_SECONDS = 300.0  # of a file, by what others leave of a busy machine
 # A browser gives the first two for a partial file, the others for one that it has.
 _AS_IT_LIES = {b"range", b"if-range", b"if-none-match", b"if-modified-since"}
 # They tell of the file as it lies.
@@ -46,8 +49,8 @@ _OF_THE_FILE = {b"content-length", b"etag", b"last-modified", b"accept-ranges", 
 _LOG = logging.getLogger(__name__)
 
 
-def _brotli(body: bytes) -> bytes:
-    return bytes(pa.Codec("brotli", _BROTLI_LEVEL).compress(body, asbytes=True))
+def _brotli(body: bytes, level: int = _BROTLI_LEVEL) -> bytes:
+    return bytes(pa.Codec("brotli", level).compress(body, asbytes=True))
 
 
 def _gzip(body: bytes) -> bytes:
@@ -77,7 +80,8 @@ class PackedFiles:
         self._app = app
         self._streamlit = streamlit
         self._packed: dict[tuple[str, str], Answer] = {}
-        self._making: set[asyncio.Task[None]] = set()
+        self._wanted: SimpleQueue[tuple[tuple[str, str], str, Answer]] = SimpleQueue()
+        self._later: Thread | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         coding = _coding(scope)
@@ -89,24 +93,45 @@ class PackedFiles:
             if not _packs(found, _FONT_KINDS if coding == _GLYPHS else _KINDS):
                 return await tell(found, send)
             if coding == _GLYPHS:  # it takes seconds: whoever comes first has the whole font
-                self._packed[key] = known = found
-                self._making.add(asyncio.create_task(self._make_small(key, found)))
+                known = found
             else:
-                known = await asyncio.to_thread(_pack, found, coding)
-                self._packed[key] = known
+                body = await asyncio.to_thread(_PACKERS[coding], found.body)
+                known = _packed(found, coding, body)
+            self._packed[key] = known
+            self._make_smaller(key, found)
         return await tell(known, send)
 
-    async def _make_small(self, key: tuple[str, str], found: Answer) -> None:
-        """By a process of its own, which yields to all others: the pages have better to do."""
-        kind = "icons" if _ICONS in key[0] else "letters"
-        words = [sys.executable, "-m", __name__, kind, str(self._streamlit)]
-        made = await asyncio.to_thread(
-            subprocess.run, words, input=found.body, capture_output=True, timeout=_MOST_SECONDS
-        )
-        if made.returncode == 0:
-            self._packed[key] = _with(found, made.stdout)
-        else:  # no font is worth a page: this one goes as it lies
-            _LOG.warning("a font could not be made smaller: %s", made.stderr.decode()[-500:])
+    def _make_smaller(self, key: tuple[str, str], found: Answer) -> None:
+        kind = _kind(*key, len(found.body))
+        if kind is None:
+            return
+        if self._later is None:
+            self._later = Thread(target=self._work, name="lowwater-packer", daemon=True)
+            self._later.start()
+        self._wanted.put((key, kind, found))
+
+    def _work(self) -> None:
+        """What takes long, one file after the other, by processes that yield to all others: a
+        thread that did would hold the interpreter while it waits for its turn.
+        """
+        while True:
+            key, kind, found = self._wanted.get()
+            words = [sys.executable, "-m", __name__, kind, str(self._streamlit)]
+            try:
+                made = subprocess.run(
+                    words, input=found.body, capture_output=True, check=True, timeout=_MOST_SECONDS
+                ).stdout
+            except (OSError, subprocess.SubprocessError) as error:  # it goes as it went so far
+                _LOG.warning("%s could not be made smaller: %s", key[0], error)
+                continue
+            self._packed[key] = _packed(found, "br", made) if kind == "br" else _with(found, made)
+
+
+def _kind(path: str, coding: str, size_bytes: int) -> str | None:
+    """How a file is made smaller once there is time; None: it is small enough."""
+    if coding == _GLYPHS:
+        return "icons" if _ICONS in path else "letters"
+    return "br" if coding == "br" and size_bytes >= _LARGE_BYTES else None
 
 
 async def asked(app: Asgi, scope: Message, receive: Receive) -> Answer:
@@ -164,9 +189,9 @@ def _packs(found: Answer, kinds: Collection[bytes]) -> bool:
     return kind in kinds and b"content-encoding" not in headers
 
 
-def _pack(found: Answer, coding: str) -> Answer:
+def _packed(found: Answer, coding: str, body: bytes) -> Answer:
     packed = (b"content-encoding", coding.encode()), (b"vary", b"Accept-Encoding")
-    return _with(found, _PACKERS[coding](found.body), *packed)
+    return _with(found, body, *packed)
 
 
 def _with(found: Answer, body: bytes, *more: tuple[bytes, bytes]) -> Answer:
@@ -232,10 +257,13 @@ def _icons(font: TTFont) -> dict[str, str]:
 
 
 def main(kind: str, streamlit: str) -> None:
-    """`python -m dashboard.web_packed icons|letters STREAMLIT`: a font in, the smaller one out."""
+    """`python -m dashboard.web_packed br|icons|letters STREAMLIT`: a file in, a smaller one out."""
     os.nice(19)
     whole = sys.stdin.buffer.read()
-    made = only_icons(whole, Path(streamlit)) if kind == "icons" else only_letters(whole)
+    if kind == "br":
+        made = _brotli(whole, _BEST_LEVEL)
+    else:
+        made = only_icons(whole, Path(streamlit)) if kind == "icons" else only_letters(whole)
     sys.stdout.buffer.write(made)
 
 

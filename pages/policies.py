@@ -87,6 +87,11 @@ def show_one(screen: Screen, policy: Policy) -> None:
         switch(screen, policy)
     if screen.findings is None:
         st.caption("No analysis yet: bytes of the past week are spread evenly over offsets.")
+    states.caught(show_past)(screen, policy)  # without it, as where Java is missing, the rest shows
+
+
+def show_past(screen: Screen, policy: Policy) -> None:
+    """What it would have done last week, by kept snapshots."""
     policy_advice.show_past(policy_advice.simulation(screen, policy), policy)
 
 

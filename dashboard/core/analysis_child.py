@@ -1,4 +1,6 @@
-"""Runs `python -m analytics` as a child process, so that no JVM is ours, and gives its answer."""
+"""Runs a module of ours as a child process, and gives its answer: `python -m analytics`, so that
+no JVM is ours, or what would fill the page server.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,19 @@ _LAST_WORDS_SECONDS = 1.0
 
 
 def answered(
-    words: Sequence[str], log: Callable[[str], None], key: str, given: bytes = b""
+    words: Sequence[str],
+    log: Callable[[str], None],
+    key: str,
+    given: bytes = b"",
+    *,
+    module: str = "analytics",
 ) -> dict[str, Any]:
     """The one JSON object that it prints, which has this key; `given`: what it reads.
 
     `log` gets each line of its log. Raises AnalysisError as the child says, or where it says
     nothing.
     """
-    answer, code = _answer([sys.executable, "-m", "analytics", *words], log, given)
+    answer, code = _answer([sys.executable, "-m", module, *words], log, given)
     if "error" in answer:
         raise _relayed(answer["error"], code)
     if code != 0 or key not in answer:

@@ -16,8 +16,8 @@ from dashboard.core.words import first_letter_up
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.history.findings_age import unusable
 from dashboard.policies.doctor import words
+from dashboard.policies.doctor.apart import diagnosed
 from dashboard.policies.doctor.diagnosis import UNKNOWN, Diagnosis
-from dashboard.policies.doctor.repartition import diagnose
 from dashboard.policies.matching import applications
 from dashboard.policies.simulate.past_week import past_week
 from dashboard.policies.simulate.simulate import Simulation
@@ -283,7 +283,7 @@ def _diagnosed(
     _cluster: ClusterStore, _settings: Settings, _now: datetime, key: tuple[str, ...]
 ) -> list[Diagnosis]:
     del key  # what the others are known by
-    return diagnose(_cluster, open_journal(), _settings, _now)
+    return diagnosed(_cluster, open_journal(), _settings, _now, _LOG.info)
 
 
 def head_html(found: Sequence[Diagnosis]) -> str:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 from dashboard.cluster.group_lists import OFFSETS_TOPIC
 from dashboard.core.errors import RefusedError
 from dashboard.purge.evidence.rights_needed import MissingRight
+from dashboard.purge.execute.archiving import INCOMPLETE
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
@@ -186,3 +187,26 @@ def test_a_move_needs_read_on_the_group_and_the_topic(bench: Bench) -> None:
         ("done", "refused", "TOPIC_AUTHORIZATION_FAILED"),
         ("done", "moved", None),
     ]
+
+
+def test_a_topic_without_the_read_right_is_not_archived_and_so_not_purged(
+    bench: Bench, tmp_path: Path
+) -> None:
+    topics = three_topics(bench)[:2]
+    known = [
+        rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
+        rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS),
+        rule(ResourceType.GROUP, "*", AclOperation.DESCRIBE),
+        seen_coordinators(),
+    ]
+    rights = [rule(ResourceType.TOPIC, t, AclOperation.DELETE) for t in topics]
+    read = rule(ResourceType.TOPIC, topics[0], AclOperation.READ)
+    allow(bench, *known, *readable(topics), *rights, read)
+    try:
+        view = bench.apply(bench.plan(*topics, archive=str(tmp_path / "kept")))
+    finally:
+        take_back(bench, *known)
+    assert [row.error for row in view.partitions] == [None, INCOMPLETE]
+    assert "give READ on the topic" in str(view.partitions[1].message)
+    kept = Left(topics[1], 0, "not_done", range(20))
+    assert_proved(bench, view, "partial", Left(topics[0], 0, "done", range(12, 20)), kept)

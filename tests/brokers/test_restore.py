@@ -97,6 +97,7 @@ def kept(folder: Path, topic: str, rows: list[tuple[int, Row]], **config: str) -
     return str(archives.write(folder, {topic: {0: rows}}, config=config, per_part=300))
 
 
+@pytest.mark.slow
 def test_what_was_archived_and_purged_comes_back_record_for_record(
     bench: Bench, answer: Answer, tmp_path: Path
 ) -> None:

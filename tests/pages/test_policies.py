@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.core.canonical import read
 from dashboard.core.clock import format_time, utc_now
-from dashboard.core.errors import RefusedError
+from dashboard.core.errors import AnalysisError, RefusedError
 from dashboard.core.words import first_letter_up
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_alerts import Event
@@ -24,6 +24,7 @@ from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.section import Policy, policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
+from dashboard.ui import policy_advice
 from tests.pages.conftest import Open, said
 from tests.pages.purges import a_plan
 from tests.support import sample_store
@@ -401,3 +402,15 @@ def test_one_that_was_taken_out_is_confirmed_again_for_that_reason(
     assert first_letter_up(hold.why) in above
     assert "Make sure that it is wanted again, then confirm it again." in above
     assert "sign of life" not in text
+
+
+def test_where_spark_cannot_tell_the_past_week_the_rest_of_the_page_shows(
+    open_policies: OpenPolicies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_asked: object) -> None:
+        raise AnalysisError("there is no java on the path", "Install a JRE.", code="JAVA_MISSING")
+
+    monkeypatch.setattr(policy_advice, "past_week", fails)
+    text = said(open_policies(f'{ORDERS}[policies.far]\ntopics = ["x"]\ncluster = "other"'))
+    assert "○ off" in text
+    assert text.index("there is no java on the path") < text.rindex("far")

@@ -334,7 +334,7 @@ def _committed(wire: ModelWire, asked: Any, version: int) -> Any:
 def _offsets(wire: ModelWire, request: Any) -> Any:
     return Answer(topics=[
         Answer(name=t.name, partitions=[
-            Answer(partition_index=p.partition_index, offset=-1,
+            Answer(partition_index=p.partition_index, offset=-1, timestamp=-1,
                    error_code=_offset_error(wire, t.name))
             for p in t.partitions
         ])

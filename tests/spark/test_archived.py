@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 import analytics as lw
 from analytics import archived
 from dashboard.archive.sealing import Sealer
-from dashboard.core.errors import ArchiveError
 from tests.support import archives
 
 pytestmark = pytest.mark.spark
@@ -40,12 +39,3 @@ def test_each_record_is_a_row_with_all_that_it_had(
         assert row["timestamp"].timestamp() * 1000 == time
         assert [(h["name"], h["value"]) for h in row["headers"]] == (headers or [])
     assert lw.archive(str(folder), topic="clicks", settings=str(settings)).count() == 9
-
-
-def test_what_is_not_whole_would_lack_rows(spark: SparkSession, tmp_path: Path) -> None:
-    folder = archives.write(tmp_path / "kept", {"orders": {**ROWS, 2: []}}, state="open")
-    with pytest.raises(ArchiveError, match="nothing commits orders-2") as part:
-        lw.archive(str(folder))
-    assert part.value.code == "ARCHIVE_NOT_WHOLE"
-    ended = archives.write(tmp_path / "ended", {"orders": {2: []}}, state="incomplete")
-    assert lw.archive(str(ended)).count() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,6 +105,38 @@ def test_who_is_slow_to_tell_holds_no_page_up(monkeypatch: pytest.MonkeyPatch) -
         return "<p>late</p>"
 
     assert served(numbers=slow)[1] == INDEX.decode()
+
+
+def test_an_error_that_nobody_foresaw_costs_no_page(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_named: str | None) -> str:
+        raise KeyError("log_dir")
+
+    assert served(numbers=broken)[1] == INDEX.decode()
+    assert "first numbers" in caplog.text and "log_dir" in caplog.text
+
+
+def test_a_store_that_hangs_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_first, "_MOST_SECONDS", 0.01)
+    asked: list[str | None] = []
+    gone_on = threading.Event()
+
+    async def behind(*_: object) -> None:
+        raise AssertionError("numbers alone are asked here")
+
+    def hanging(named: str | None) -> str:
+        asked.append(named)
+        gone_on.wait(10)
+        return ""
+
+    numbers = FirstNumbers(behind, hanging)
+
+    async def three() -> list[str]:
+        told = [await numbers._told("a") for _ in range(3)]
+        gone_on.set()
+        return told
+
+    assert asyncio.run(three()) == ["", "", ""]
+    assert asked == ["a"]
 
 
 def words_of(html: str) -> str:

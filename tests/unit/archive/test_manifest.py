@@ -39,7 +39,9 @@ RUN_ARCHIVE = RunArchive(
 
 
 @pytest.mark.parametrize(
-    ("kind", "found"), [(PART, ONE), (PARTITION, WHOLE), (RUN, RUN_ARCHIVE)], ids=str
+    ("kind", "found"),
+    [(PART, ONE), (PARTITION, WHOLE), (RUN, RUN_ARCHIVE)],
+    ids=lambda each: type(each).__name__,
 )
 def test_it_is_read_as_it_was_written(kind: Any, found: Any) -> None:
     text = sealed(kind, found).decode()

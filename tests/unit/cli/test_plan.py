@@ -66,6 +66,38 @@ def test_flags_become_the_request_and_the_plan_is_written(
     assert {"confirmation", "expires_at", "partitions", "groups"} <= set(view)
 
 
+@pytest.mark.parametrize(
+    ("words", "archive"),
+    [
+        (["--archive", "s3://bucket/own"], "s3://bucket/own"),
+        (["--archive"], "s3://bucket/kept"),
+        ([], None),
+    ],
+)
+def test_the_records_are_kept_where_it_is_named_or_where_the_settings_say(
+    asked: list[dict[str, Any]], words: list[str], archive: str | None
+) -> None:
+    Path("lowwater.toml").write_text('[archive]\nurl = "s3://bucket/kept"\n')
+    assert main([*TOPIC, *words, "--out", "plan.json"]) == 0
+    assert asked[0]["request"].archive == archive
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--archive"], "ARCHIVE_NOT_NAMED"),
+        (["--archive", "s3://me:word@bucket"], "ARCHIVE_URL_INVALID"),
+        (["--archive", "kept", "--offsets-out", "o.json"], "USAGE"),
+    ],
+)
+def test_no_place_a_secret_or_a_tool_that_keeps_nothing_is_refused(
+    asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], words: list[str], code: str
+) -> None:
+    assert main([*TOPIC, *words, "--out", "plan.json", "--json"]) == 1
+    assert _printed(capsys)["error"]["code"] == code
+    assert (asked, Path("plan.json").exists()) == ([], False)
+
+
 def test_an_offsets_file_names_topics_and_offsets(
     asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
