@@ -6,7 +6,7 @@ Of restores alone, and apart from them, since it decides whether one may be call
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,8 @@ MAP = pa.schema(
 @dataclass(frozen=True, slots=True)
 class Compared:
     """`records` of the archive were found in order, the first at one offset, the last before
-    another. `strangers`: records between them that are not the archive's. `difference` names the
+    another. `strangers`: records among and behind them that are not the archive's next one;
+    `suspects` are the hashes of those whose time is one of the archive's. `difference` names the
     first record that is not as it was; None: as far as there are records, they are alike.
     """
 
@@ -41,6 +42,7 @@ class Compared:
     first_offset: int | None = None
     next_offset: int | None = None
     strangers: int = 0
+    suspects: Sequence[int] = ()
     difference: str | None = None
 
 
@@ -51,18 +53,24 @@ def compare(
     strangers: bool,
     pairs: Pairs | None = None,
 ) -> Compared:
-    """Walk both in step until either ends, or (without `strangers`) a record differs."""
+    """Walk both in step: with `strangers` to the end of what is there, else until either ends or a
+    record differs.
+    """
     records = others = 0
     first: int | None = None
     after: int | None = None
+    suspects, low, high = array("q"), 1 << 63, -2  # of times so far: none
     old, new = _Walk(archived), _Walk(there)
-    while old.more() and new.more():
+    while new.more() and (old.more() or strangers):
         count = min(old.left, new.left)
-        if old.rows(count) != new.rows(count):
+        if count and old.rows(count) != new.rows(count):
             count = _alike(old.rows(count), new.rows(count))
         if count:
             if pairs is not None:
                 pairs(old.offsets(count), new.offsets(count))
+            if strangers:
+                times = [row[2] for row in old.rows(count)]
+                low, high = min(low, *times), max(high, *times)
             first = new.offsets(1)[0] if first is None else first
             after = new.offsets(count)[-1] + 1
             records += count
@@ -70,10 +78,31 @@ def compare(
             new.step(count)
         elif strangers:
             others += 1
+            (row,) = new.rows(1)
+            if low <= row[2] <= high:
+                suspects.append(_hash(row))
             new.step(1)
         else:
-            return Compared(records, first, after, others, _difference(old, new))
-    return Compared(records, first, after, others)
+            return Compared(records, first, after, others, (), _difference(old, new))
+    return Compared(records, first, after, others, suspects)
+
+
+def doubled(archived: Iterable[Chunk], suspects: Sequence[int]) -> int:
+    """How many of the suspects are records of the archive once more: a producer that was killed
+    may have sent what a broker took after the next one had begun.
+    """
+    wanted = np.unique(np.array(suspects, np.int64))
+    found = np.zeros(len(wanted), bool)
+    for _, rows in archived:
+        hashes = np.fromiter(map(_hash, rows), np.int64, len(rows))
+        at = np.searchsorted(wanted, hashes).clip(max=len(wanted) - 1)
+        found[at[wanted[at] == hashes]] = True
+    return int(np.isin(suspects, wanted[found]).sum())
+
+
+def _hash(row: Row) -> int:
+    key, value, time, headers = row
+    return hash((key, value, time, tuple(headers or ())))
 
 
 class _Walk:
@@ -123,7 +152,8 @@ def _difference(old: _Walk, new: _Walk) -> str:
 class PartitionRestored:
     """One partition: `records` of the archive lie from `first_offset` up to `next_offset`, of
     `of_records`. `resumed_at`: so many were there before this call. `strangers`: records of others
-    between them. `error`: why it is not done.
+    among and behind them, of which `doubled` are the archive's once more. `error`: why it is not
+    done.
     """
 
     partition: int
@@ -134,19 +164,26 @@ class PartitionRestored:
     first_offset: int | None = None
     next_offset: int | None = None
     strangers: int = 0
+    doubled: int = 0
     error: str | None = None
 
 
-def judged(one: PartitionArchive, resumed_at: int, same: Compared, there: int) -> PartitionRestored:
-    """Whether a partition is done: `there` offsets lie behind where its first record may be."""
+def judged(
+    one: PartitionArchive, resumed_at: int, same: Compared, behind: int, twice: int
+) -> PartitionRestored:
+    """Whether a partition is done: `behind` offsets of a topic that was made for it lie past the
+    archive's, `twice` of its records lie there once more.
+    """
     error = same.difference
     if error is None and same.records < one.records:
         error = f"{same.records} of {one.records} records are there"
-    elif error is None and not same.strangers and there > one.records:
-        error = f"{there - one.records} records lie behind the archive's"
+    elif error is None and twice:
+        error = f"{twice} records of the archive lie there once more"
+    elif error is None and behind > 0:
+        error = f"{behind} records lie behind the archive's"
     return PartitionRestored(
         one.partition, same.records, one.records, one.raw_bytes, resumed_at, same.first_offset,
-        same.next_offset, same.strangers, error,
+        same.next_offset, same.strangers, twice, error,
     )  # fmt: skip
 
 

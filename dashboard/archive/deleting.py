@@ -5,15 +5,19 @@ What leads to a file goes after it, the run's manifest last: who is killed finds
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
 from dashboard.archive.manifest import Range, part_name, partition_name, proof_name, run_name
+from dashboard.archive.opened import Archive
 from dashboard.archive.summary import Summary
-from dashboard.core.errors import RefusedError
+from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.core.words import binary, plural
 from dashboard.domain.archive_acts import Act, Deletion, Restoration
+
+_PART = re.compile(r"part-(\d{20})\.(?:parquet|json)")
 
 
 class Chain(Protocol):
@@ -89,12 +93,25 @@ def delete(
 
 def _firsts(found: Summary, one: Range) -> list[int]:
     """Where each part begins: by the partition's commit, else by the chain of proofs; and behind
-    the last proof, where a part may lie that nobody proved.
+    the last proof, where a part may lie that nobody proved. A listing adds what else lies there:
+    what a damaged proof would have led to, and parts of another worker's cuts.
     """
     archive, whole = found.archive, found.found.get(one.key)
-    if whole is not None:
-        return [part.first for part in whole.parts]
-    firsts = [one.start]
-    while (part := archive.proof(one.key, firsts[-1])) is not None:
-        firsts.append(part.next)
-    return firsts
+    firsts = [one.start] if whole is None else [part.first for part in whole.parts]
+    while whole is None and (after := _after(archive, one, firsts[-1])) is not None:
+        firsts.append(after)
+    run = archive.run
+    folder = partition_name(run.cluster_id, run.run_id, one.key).rpartition("/")[0]
+    listed = map(_PART.fullmatch, archive.place.names(folder))
+    return sorted({*firsts, *(int(name[1]) for name in listed if name is not None)})
+
+
+def _after(archive: Archive, one: Range, first: int) -> int | None:
+    """Where the next part begins by a proof; None: there is none, or it is damaged."""
+    try:
+        part = archive.proof(one.key, first)
+    except LowwaterError as error:
+        if error.code == "ARCHIVE_UNREACHABLE":
+            raise
+        return None
+    return part.next if part is not None and part.first == first else None

@@ -8,32 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
 from dashboard.archive import format as parts
 from dashboard.archive.manifest import (
     PART,
-    PARTITION,
     RUN,
     ArchivedTopic,
     Part,
     PartitionArchive,
+    Range,
     RunArchive,
     part_name,
     partition_name,
     proof_name,
     run_name,
 )
-from dashboard.archive.place import Place
+from dashboard.archive.place import WORD, Place, committed
 from dashboard.archive.sealing import Sealer, opener
-from dashboard.core.canonical import SealedKind
 from dashboard.core.errors import ArchiveError, LowwaterError
 from dashboard.domain.model import TopicPartition
 
-_T = TypeVar("_T")
 _AT_ONCE = 16  # small files of one run that are asked for side by side
 MANIFEST = "archive.json"
 
@@ -72,17 +70,59 @@ class Archive:
         return known[name]
 
     def partition(self, key: TopicPartition) -> PartitionArchive | None:
-        """What a partition's commit tells; None: it has none. Raises ArchiveError, RefusedError."""
-        return self._record(PARTITION, partition_name(*self._of, key))
+        """What a partition's commit tells; None: it has none.
+
+        Raises ArchiveError where it cannot be read or is another's, RefusedError ARCHIVE_CHANGED.
+        """
+        found = committed(self.place, self.run, key)
+        if found is None:
+            return None
+        wanted, of = self._ranges[key], self.topic(key.topic).topic_id
+        if (found.topic_id, found.target) != (of, wanted.target) or found.start < wanted.start:
+            raise ArchiveError(
+                f"{self.place.url_of(partition_name(*self._of, key))} is of offsets {found.start} "
+                f"to {found.target} of topic id {found.topic_id}, its run archived {wanted.start} "
+                f"to {wanted.target} of {of}",
+                "Restore the file from a copy; without it the archive is not whole.",
+            )
+        return found
 
     def proof(self, key: TopicPartition, first: int) -> Part | None:
         """The proof of the part that begins at an offset; None: there is none."""
-        return self._record(PART, proof_name(*self._of, key, first))
+        name = proof_name(*self._of, key, first)
+        body = self.place.get(name)
+        return None if body is None else PART.parse(_text(body), self.place.url_of(name))
 
     def partitions(self) -> dict[TopicPartition, PartitionArchive | None]:
         """The same of all, read side by side."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return dict(zip(self.keys, pool.map(self.partition, self.keys), strict=True))
+
+    def whole(self, topic: str, wanted: frozenset[int] | None) -> dict[int, PartitionArchive]:
+        """What the commits of a topic's partitions tell, of all or of those `wanted`.
+
+        Raises ArchiveError ARCHIVE_PARTITION_UNKNOWN, and ARCHIVE_NOT_WHOLE where one has none.
+        """
+        known = {key.partition: key for key in self.keys if key.topic == topic}
+        unknown = sorted((wanted or frozenset()) - known.keys())
+        if unknown:
+            raise ArchiveError(
+                f"the archive holds no partition {unknown[0]} of {topic}",
+                f"It holds: {', '.join(map(str, known))}.",
+                code="ARCHIVE_PARTITION_UNKNOWN",
+            )
+        found = {
+            n: self.partition(key) for n, key in known.items() if wanted is None or n in wanted
+        }
+        missing = [str(number) for number, one in found.items() if one is None]
+        if missing:
+            raise ArchiveError(
+                f"the archive of {topic} is not whole: nothing commits partition "
+                f"{', '.join(missing[:10])}",
+                "That run purged nothing there. Name the others with --partitions.",
+                code="ARCHIVE_NOT_WHOLE",
+            )
+        return {number: one for number, one in found.items() if one is not None}
 
     def batches(self, key: TopicPartition, part: Part) -> Iterator[pa.RecordBatch]:
         """The records of a part, once its stored bytes are what their proof says.
@@ -141,9 +181,9 @@ class Archive:
             code="ARCHIVE_PART_UNREADABLE",
         )
 
-    def _record(self, kind: SealedKind[_T], name: str) -> _T | None:
-        body = self.place.get(name)
-        return None if body is None else kind.parse(_text(body), self.place.url_of(name))
+    @cached_property
+    def _ranges(self) -> dict[TopicPartition, Range]:
+        return {one.key: one for one in self.run.partitions}
 
     @property
     def _of(self) -> tuple[str, str]:
@@ -164,17 +204,18 @@ def open_archive(where: str, key_file: Path | None = None, *, sealed: bool = Tru
     return Archive(archive.place, archive.run, key)
 
 
-def list_archives(url: str) -> Iterator[Archive | ArchiveError]:
-    """Every run's archive below a URL, by cluster and run; of one that cannot be read its error.
+def list_archives(url: str) -> Iterator[Archive | LowwaterError]:
+    """Every run's archive below a URL, by cluster and run; of one that cannot be read, or whose
+    manifest was changed, its error.
 
     Raises ArchiveError ARCHIVE_UNREACHABLE and SettingsError ARCHIVE_URL_INVALID.
     """
     place = Place(url)
-    for cluster_id in place.names():
-        for run_id in place.names(cluster_id):
+    for cluster_id in filter(WORD.fullmatch, place.names()):  # beside them may lie anything
+        for run_id in filter(WORD.fullmatch, place.names(cluster_id)):
             try:
                 found = _read(place, cluster_id, run_id)
-            except ArchiveError as error:
+            except LowwaterError as error:
                 yield error
                 continue
             if found is not None:
@@ -200,7 +241,7 @@ def _parted(where: str) -> tuple[str, str, str]:
     path = where if "://" in where else str(Path(where).expanduser().absolute())
     path = path.rstrip("/").removesuffix(f"/{MANIFEST}")
     words = path.rsplit("/", 2)
-    if len(words) != 3 or not all(words) or words[0].endswith(":/"):
+    if len(words) != 3 or not all(map(WORD.fullmatch, words[1:])) or words[0][-2:] in ("", ":/"):
         raise _not_found(where)
     return words[0], words[1], words[2]
 

@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 _PAUSES_SECONDS = (0.2, 1.0, 3.0, 10.0)  # between attempts: a store that throttles needs seconds
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 # Words of a name that no file system and no URL reads as something else.
-_WORD = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
+WORD = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
 
 
 @dataclass
@@ -126,7 +126,7 @@ class Place:
 
     def _path(self, name: str) -> str:
         words = [word for word in name.split("/") if word]
-        if not all(_WORD.fullmatch(word) for word in words):
+        if not all(WORD.fullmatch(word) for word in words):
             raise ArchiveError(
                 f"'{name}' is no name of an archive",
                 "Give the folder of an archive as lowwater archives lists it.",

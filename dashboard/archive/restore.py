@@ -24,6 +24,7 @@ from dashboard.archive.comparing import (
     Pairs,
     PartitionRestored,
     compare,
+    doubled,
     judged,
 )
 from dashboard.archive.manifest import ArchivedTopic, PartitionArchive
@@ -33,17 +34,17 @@ from dashboard.archive.restored_topic import (
     NewTopic,
     Notes,
     check_existing,
-    keeps_all,
     new_topic,
+    settled_ends,
+    since,
 )
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
-from dashboard.core.errors import ArchiveError, ClusterError, RefusedError
+from dashboard.core.errors import ClusterError, RefusedError, UsageError
 from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.domain.records import Chunk
 
 _LANES = 4  # partitions that are written side by side
-_TICK_SECONDS = 0.2
 NOT_THE_SAME = (
     "offsets; the map tells the new one of each record",
     "markers of transactions, and that a transaction was aborted: its records are plain ones now",
@@ -91,7 +92,9 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a step (`written`, `compared`) is, in records and in bytes before compression."""
+    """How far a step (`searched`, `written`, `compared`) is, in records and in bytes before
+    compression; no bytes are known of what is searched.
+    """
 
     step: str
     records: int
@@ -123,9 +126,10 @@ class Restore:
         """Write what is missing, then compare all of it.
 
         Raises ArchiveError, RefusedError (TOPIC_EXISTS, TOPIC_UNFIT, TARGET_DIFFERS, RESTORE_BUSY,
-        RESTORE_UNFINISHED), UsageError, StoreError and ClusterError: the same call goes on.
+        RESTORED_ALREADY, RESTORE_UNFINISHED), UsageError, StoreError and ClusterError: the same
+        call goes on.
         """
-        self._parts = self._chosen(goal)
+        self._parts = self.archive.whole(self.topic.topic, goal.partitions)
         with self.notes.alone(goal.to_topic):
             begun, there = self._target(goal, now)
             began = time.monotonic()
@@ -140,29 +144,6 @@ class Restore:
             if done.whole and goal.partitions is None:
                 self.notes.keep(replace(begun, done=True))
             return done
-
-    def _chosen(self, goal: Goal) -> dict[int, PartitionArchive]:
-        """The archive of each partition that is asked for."""
-        keys = [key for key in self.archive.keys if key.topic == self.topic.topic]
-        known = {key.partition for key in keys}
-        unknown = sorted((goal.partitions or frozenset()) - known)
-        if unknown:
-            raise ArchiveError(
-                f"the archive holds no partition {unknown[0]} of {self.topic.topic}",
-                f"It holds: {', '.join(map(str, sorted(known)))}.",
-                code="ARCHIVE_PARTITION_UNKNOWN",
-            )
-        wanted = [k for k in keys if goal.partitions is None or k.partition in goal.partitions]
-        found = {key.partition: self.archive.partition(key) for key in wanted}
-        missing = [str(number) for number, one in found.items() if one is None]
-        if missing:
-            raise ArchiveError(
-                f"the archive of {self.topic.topic} is not whole: nothing commits partition "
-                f"{', '.join(missing[:10])}",
-                "That run purged nothing there. Name the others with --partitions.",
-                code="ARCHIVE_NOT_WHOLE",
-            )
-        return {number: one for number, one in found.items() if one is not None}
 
     def _target(self, goal: Goal, now: datetime) -> tuple[Begun, dict[int, int]]:
         """The topic, made where it is missing, and how many records each partition has already."""
@@ -179,11 +160,14 @@ class Restore:
                 "Grant DESCRIBE on it, or name another topic.",
             )
         begun = self.notes.of(goal.to_topic)
-        if begun is not None and begun.topic_id is None and self._is_ours(goal):
-            begun = self.notes.keep(replace(begun, topic_id=state.topic_id))  # its answer was lost
+        if begun is not None and begun.topic_id is None and not begun.existing:
+            begun = self._made_unheard(goal, begun, state)
         if begun is not None and begun.topic_id == state.topic_id:
             if begun.same_source(wanted):
-                return begun, self._there(goal.to_topic, begun)
+                there = self._there(goal.to_topic, begun)
+                if begun.existing and any(there[n] < one.records for n, one in self._parts.items()):
+                    self._check_fit(state)
+                return begun, there
             if not begun.done:
                 raise RefusedError(
                     f"topic {goal.to_topic} is half restored from run {begun.run_id}, topic "
@@ -193,15 +177,23 @@ class Restore:
                 )
         wanted = replace(wanted, topic_id=state.topic_id)
         if goal.existing:
-            check_existing(state, self.topic, self.live.configs_answer([goal.to_topic]))
+            self._check_fit(state)
             ends = self._ends(goal.to_topic, range(len(state.partitions)))
+            self._refuse_twice(goal.to_topic, ends)
             bases = {str(number): end for number, (_, end) in ends.items()}
             return self.notes.keep(replace(wanted, bases=bases)), dict.fromkeys(self._parts, 0)
         there = self._begun_elsewhere(goal, wanted, state)
         return self.notes.keep(wanted), there
 
-    def _is_ours(self, goal: Goal) -> bool:
-        return keeps_all(self.live.configs_answer([goal.to_topic]), goal.to_topic)
+    def _check_fit(self, state: TopicState) -> None:
+        check_existing(state, self.topic, self.live.configs_answer([state.topic]))
+
+    def _made_unheard(self, goal: Goal, begun: Begun, state: TopicState) -> Begun | None:
+        """The note of a topic that was to be made: its own if it is as asked, else somebody's."""
+        new, told = self._new(goal), self.live.own_configs([goal.to_topic])
+        if (len(state.partitions), told[goal.to_topic]) != (new.partitions, new.config):
+            return None
+        return self.notes.keep(replace(begun, topic_id=state.topic_id))
 
     def _new(self, goal: Goal) -> NewTopic:
         return new_topic(goal.to_topic, self.topic, max(1, len(self.live.alive_brokers())))
@@ -209,10 +201,14 @@ class Restore:
     def _made(self, goal: Goal, wanted: Begun) -> Begun:
         new = self._new(goal)
         self.notes.keep(wanted)
-        state = self.live.create_topic(
-            new.topic, partitions=new.partitions, replication_factor=new.replication_factor,
-            configs=new.config,
-        )  # fmt: skip
+        try:
+            state = self.live.create_topic(
+                new.topic, partitions=new.partitions, replication_factor=new.replication_factor,
+                configs=new.config,
+            )  # fmt: skip
+        except (RefusedError, UsageError):  # for certain it was not: the next one is somebody's
+            self.notes.drop(goal.to_topic)
+            raise
         return self.notes.keep(replace(wanted, topic_id=state.topic_id))
 
     def _begun_elsewhere(self, goal: Goal, wanted: Begun, state: TopicState) -> dict[int, int]:
@@ -232,38 +228,35 @@ class Restore:
         )
 
     def _ends(self, topic: str, numbers: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Log start and log end of each partition, once the high watermark is the leader's end.
+        return settled_ends(self.live, topic, numbers, self.patience_seconds)
 
-        Behind what a killed producer sent, it is not: going on from there would write twice.
+    def _refuse_twice(self, topic: str, ends: Mapping[int, tuple[int, int]]) -> None:
+        """Refuse to write behind a topic that holds the archive's first record of a partition: an
+        earlier restore of which nothing is noted here wrote it, or nothing was purged there.
         """
-        keys = [TopicPartition(topic, number) for number in numbers]
-        until = time.monotonic() + self.patience_seconds
-        while True:
-            states = self.live.topics([topic])
-            leaders = {p.partition: p.leader_id for p in states[topic].partitions}
-            logs = {
-                one.partition: one.log_end_offset
-                for one in self.live.replica_offsets(keys, topics=states)
-                if one.broker_id == leaders.get(one.partition)
-            }
-            found = {
-                key.partition: (one.log_start_offset, one.high_watermark)
-                for key, one in self.live.offsets(keys, states).items()
-                if one.log_start_offset is not None
-                and one.high_watermark is not None
-                and one.high_watermark == logs.get(key.partition)
-            }
-            late = sorted({key.partition for key in keys} - found.keys())
-            if not late:
-                return found
-            if time.monotonic() > until:
-                raise ClusterError(
-                    f"where {topic}-{late[0]} ends is not settled: its leader does not answer, or "
-                    "replicas in sync lag behind it",
-                    "Wait until they are level, then give the same command again.",
-                    retriable=True,
-                )
-            time.sleep(_TICK_SECONDS)
+        rows = {
+            number: self._rows(first.slice(0, 1))[1][0]
+            for number in self._parts
+            if (first := next(self._batches(number, 0), None)) is not None
+        }
+        spans = {
+            number: since(self.live, TopicPartition(topic, number), row[2], ends[number])
+            for number, row in rows.items()
+        }
+        of, seen, began = sum(end - start for start, end in spans.values()), 0, time.monotonic()
+        for number, (start, end) in spans.items():
+            for offsets, there in self.client.read(topic, number, start, end):
+                if rows[number] in there:
+                    found = offsets[there.index(rows[number])]
+                    raise RefusedError(
+                        f"{topic}-{number} holds the archive's first record at offset {found} "
+                        "already: a restore wrote it, or it was not purged",
+                        "Go on from the machine and state folder that began it (without --existing "
+                        "where the topic was made for it), or restore into a new topic.",
+                        code="RESTORED_ALREADY",
+                    )
+                seen += len(offsets)
+                self.report(Progress("searched", seen, of, 0, 0, time.monotonic() - began))
 
     def _there(self, topic: str, begun: Begun) -> dict[int, int]:
         """How many of each partition's records the topic holds already. Raises RefusedError."""
@@ -347,7 +340,9 @@ class Restore:
                 counted(number, len(old))
 
             same = self._compared(goal.to_topic, begun, number, (base, ends[number][1]), pairs)
-            found.append(judged(one, there[number], same, ends[number][1] - base))
+            behind = 0 if begun.existing else ends[number][1] - base - one.records
+            twice = doubled(self._archived(number), same.suspects) if same.suspects else 0
+            found.append(judged(one, there[number], same, behind, twice))
         offsets.finish()
         return tuple(found)
 
@@ -359,9 +354,11 @@ class Restore:
         span: tuple[int, int],
         pairs: Pairs | None = None,
     ) -> Compared:
-        archived = map(self._rows, self._batches(number, 0))
         there = self.client.read(topic, number, *span)
-        return compare(archived, there, strangers=begun.existing, pairs=pairs)
+        return compare(self._archived(number), there, strangers=begun.existing, pairs=pairs)
+
+    def _archived(self, number: int) -> Iterator[Chunk]:
+        return map(self._rows, self._batches(number, 0))
 
     @staticmethod
     def _rows(batch: pa.RecordBatch) -> Chunk:

@@ -7,22 +7,28 @@ records come back with their own old times, which retention would find expired w
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from dashboard.archive.manifest import ArchivedTopic
+from dashboard.cluster.live import LiveCluster
 from dashboard.core import locks
 from dashboard.core.canonical import Count, Moment, Text, canonical, parse_json, read, written
-from dashboard.core.errors import RefusedError
-from dashboard.domain.model import ConfigEntry, TopicState
+from dashboard.core.errors import ClusterError, RefusedError
+from dashboard.domain.model import ConfigEntry, TopicPartition, TopicState
 from dashboard.store.local_files import LocalFiles
 from dashboard.store.snapshot_files import write_atomically
 
+_TICK_SECONDS = 0.2
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A record may have lain in a small compressed batch, and is larger than that by itself.
 _LARGE = 64 << 20
+_RETENTION = ("retention.ms", "retention.bytes")
 _KEEPS_ALL = "what is restored is as old as it was: Kafka would delete it again"
 # What a new topic has instead, whatever the old one had, and why.
 _INSTEAD = {
@@ -72,11 +78,15 @@ class NewTopic:
         back = [f"{one.name}={_listed(one.was)}" for one in self.changed
                 if one.was is not None and one.name in self.config]  # fmt: skip
         away = [one.name for one in self.changed if one.was is None and one.now is not None]
-        words = ["kafka-configs.sh", "--bootstrap-server", bootstrap_servers, "--alter",
-                 "--entity-type", "topics", "--entity-name", self.topic]  # fmt: skip
-        words += ["--add-config", ",".join(back)] if back else []
-        words += ["--delete-config", ",".join(away)] if away else []
-        return shlex.join(words)
+        return _alter(self.topic, bootstrap_servers, back, away)
+
+
+def _alter(topic: str, servers: str, add: Sequence[str], delete: Sequence[str] = ()) -> str:
+    words = ["kafka-configs.sh", "--bootstrap-server", servers, "--alter", "--entity-type",
+             "topics", "--entity-name", topic]  # fmt: skip
+    words += ["--add-config", ",".join(add)] if add else []
+    words += ["--delete-config", ",".join(delete)] if delete else []
+    return shlex.join(words)
 
 
 def _listed(value: str) -> str:
@@ -127,16 +137,10 @@ class Configs(Protocol):
     def errors(self) -> Mapping[str, str]: ...
 
 
-def keeps_all(configs: Configs, topic: str) -> bool:
-    """Whether a topic has the settings of one that was made for a restore."""
-    told = {entry.key: entry.value for entry in configs.entries if entry.name == topic}
-    return (told.get("retention.ms"), told.get("cleanup.policy")) == ("-1", "delete")
-
-
 def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> None:
-    """Refuse an existing topic that would not keep records as they were.
+    """Refuse an existing topic that would not keep records as they were, or keep none for long.
 
-    Raises RefusedError TOPIC_UNFIT with every reason.
+    Raises RefusedError TOPIC_UNFIT with every reason, and the line that keeps all of it.
     """
     told = {entry.key: entry.value for entry in configs.entries if entry.name == state.topic}
     reasons = []
@@ -154,12 +158,80 @@ def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> N
         reasons.append("message.timestamp.type is LogAppendTime: times would be lost")
     if "compact" in (told.get("cleanup.policy") or ""):
         reasons.append("it is compacted: records would go while they are compared")
+    next_step = "Restore into a new topic, or change what is named."
+    kept = {name: told.get(name) for name in _RETENTION}
+    if told and set(kept.values()) != {"-1"}:
+        # By age Kafka takes what is restored; by size what else lies there, read or not.
+        values = " and ".join(f"{name} {value}" for name, value in kept.items())
+        reasons.append(f"it has {values}, not -1: Kafka would delete records for those restored")
+        line = _alter(state.topic, "BROKER:9092", [f"{name}=-1" for name in _RETENTION])
+        next_step = f"Restore into a new topic, or change what is named. To keep all: {line}"
     if reasons:
         raise RefusedError(
             f"records cannot be restored into topic {state.topic}: {'; '.join(reasons)}",
-            "Restore into a new topic, or change what is named.",
+            next_step,
             code="TOPIC_UNFIT",
         )
+
+
+# Where its partitions end, and where records of a time begin.
+
+
+def settled_ends(
+    live: LiveCluster, topic: str, numbers: Iterable[int], patience_seconds: float
+) -> dict[int, tuple[int, int]]:
+    """Log start and log end of each partition, once the high watermark is the leader's end.
+
+    Behind what a killed producer sent, it is not: going on from there would write twice. Raises
+    ClusterError where that takes longer.
+    """
+    keys = [TopicPartition(topic, number) for number in numbers]
+    until = time.monotonic() + patience_seconds
+    while True:
+        states = live.topics([topic])
+        leaders = {p.partition: p.leader_id for p in states[topic].partitions}
+        logs = {
+            one.partition: one.log_end_offset
+            for one in live.replica_offsets(keys, topics=states)
+            if one.broker_id == leaders.get(one.partition)
+        }
+        found = {
+            key.partition: (one.log_start_offset, one.high_watermark)
+            for key, one in live.offsets(keys, states).items()
+            if one.log_start_offset is not None
+            and one.high_watermark is not None
+            and one.high_watermark == logs.get(key.partition)
+        }
+        late = sorted({key.partition for key in keys} - found.keys())
+        if not late:
+            return found
+        if time.monotonic() > until:
+            raise ClusterError(
+                f"where {topic}-{late[0]} ends is not settled: its leader does not answer, or "
+                "replicas in sync lag behind it",
+                "Wait until they are level, then give the same command again.",
+                retriable=True,
+            )
+        time.sleep(_TICK_SECONDS)
+
+
+def since(
+    live: LiveCluster, key: TopicPartition, timestamp_ms: int, span: tuple[int, int]
+) -> tuple[int, int]:
+    """The part of a log's span in which a record of this time can lie: all of it where the record
+    bears none, or the leader does not say.
+    """
+    start, end = span
+    try:
+        at = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:  # a producer may write anything
+        return span
+    if timestamp_ms <= 0 or start == end:
+        return span
+    found = live.offsets_at([key], at)[key]
+    if found.error is not None:
+        return span
+    return (end if found.offset is None else min(max(start, found.offset), end)), end
 
 
 # What this machine knows of a restore that it began: which topic is its own.
@@ -209,6 +281,10 @@ class Notes:
         body = canonical(written(begun)).encode()
         write_atomically(LocalFiles(), str(self._file(begun.to_topic)), body)
         return begun
+
+    def drop(self, to_topic: str) -> None:
+        """Forget it: nothing was begun after all."""
+        self._file(to_topic).unlink(missing_ok=True)
 
     @contextmanager
     def alone(self, to_topic: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from typing import Any
 from dashboard.archive.manifest import PartitionArchive, Range
 from dashboard.archive.opened import Archive, list_archives
 from dashboard.core.clock import format_time
-from dashboard.core.errors import ArchiveError, LowwaterError
+from dashboard.core.errors import LowwaterError
 from dashboard.domain.model import TopicPartition
 
 
@@ -96,20 +96,20 @@ def summary(archive: Archive) -> Summary:
         return Summary(archive, {}, error)
 
 
-def summaries(url: str, cluster_id: str | None = None) -> Iterator[Summary | ArchiveError]:
+def summaries(url: str, cluster_id: str | None = None) -> Iterator[Summary | LowwaterError]:
     """Of every run below a URL, or of one cluster; of one whose manifest cannot be read its error.
 
     Raises ArchiveError ARCHIVE_UNREACHABLE and SettingsError.
     """
     for found in list_archives(url):
-        if isinstance(found, ArchiveError):
+        if isinstance(found, LowwaterError):
             yield found
         elif cluster_id in (None, found.run.cluster_id):
             yield summary(found)
 
 
 def expired(
-    found: Iterable[Summary | ArchiveError], keep_for: timedelta, now: datetime
+    found: Iterable[Summary | LowwaterError], keep_for: timedelta, now: datetime
 ) -> list[Summary]:
     """Those that are older than they are kept."""
     readable = (one for one in found if isinstance(one, Summary))

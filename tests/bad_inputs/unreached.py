@@ -48,6 +48,7 @@ UNREACHED = {
     "DECLARED_IN_SETTINGS": ("a form on a page", "tests/unit/purge/test_declaring.py"),
     "DECLARED_MEANWHILE": (_RACE, "tests/unit/purge/test_declaring.py"),
     "RECORD_REFUSED": (_BROKER, "tests/brokers/test_restore.py"),
+    "RESTORED_ALREADY": ("what a topic holds", "tests/unit/archive/test_restore.py"),
     "RESTORE_BUSY": ("another process", "tests/unit/archive/test_restore.py"),
     "RESTORE_STALLED": (_BROKER, "tests/brokers/test_restore.py"),
     "RESTORE_UNFINISHED": ("a half restored topic", "tests/unit/archive/test_restore.py"),

@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka import Producer
 
 from dashboard.archive.opened import open_archive
+from dashboard.archive.restored_topic import new_topic
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.cluster.produce import RecordClient
@@ -99,7 +100,7 @@ def kept(folder: Path, topic: str, rows: list[tuple[int, Row]], **config: str) -
 
 @pytest.mark.slow
 def test_what_was_archived_and_purged_comes_back_record_for_record(
-    bench: Bench, answer: Answer, tmp_path: Path
+    bench: Bench, answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = bench.topic(
         0, 40, max_message_bytes=str(2 * MiB), segment_bytes=str(8 * MiB), retention_ms="-1"
@@ -131,6 +132,9 @@ def test_what_was_archived_and_purged_comes_back_record_for_record(
     )
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
         told = {e.key: e.value for e in live.configs([to])}
+        # By which a topic of whose making nothing was heard is known again.
+        own = live.own_configs([to])[to]
+    assert own == new_topic(to, open_archive(archive, tmp_path / "key").topic(topic), 3).config
     assert (told["retention.ms"], told["segment.bytes"]) == ("-1", str(8 * MiB))
     assert "--delete-config" in value["line"] and "max.message.bytes=2097152" in value["line"]
     code, again = answer("restore", archive, "--to-topic", to)
@@ -141,6 +145,12 @@ def test_what_was_archived_and_purged_comes_back_record_for_record(
     assert [row for _, row in lies(bench, topic, 1)] == [
         row for _, row in [*before[1][30:], *before[1][:30]]
     ]
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "another machine"))
+    code, twice = answer("restore", archive, "--to-topic", topic, "--existing")
+    assert (code, twice["error"]["code"]) == (3, "RESTORED_ALREADY")
+    at = back["partitions"][0]["first_offset"]
+    assert f"{topic}-0 holds the archive's first record at offset {at}" in twice["error"]["message"]
+    assert len(lies(bench, topic, 1)) == 40
 
 
 def test_no_time_stays_none_and_the_beginning_of_1970_is_a_millisecond_later(
@@ -160,7 +170,7 @@ def test_no_time_stays_none_and_the_beginning_of_1970_is_a_millisecond_later(
 def test_what_a_broker_does_not_take_is_named_and_ends_it(
     bench: Bench, answer: Answer, tmp_path: Path
 ) -> None:
-    topic = bench.topic(0, max_message_bytes="100000")
+    topic = bench.topic(0, max_message_bytes="100000", retention_ms="-1")
     rows: list[tuple[int, Row]] = [
         (n, (b"k", bytes(900_000) if n == 40 else b"v", 1_700_000_000_000, None)) for n in range(90)
     ]

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, utc_now
-from dashboard.core.errors import LowwaterError, RefusedError, UsageError
+from dashboard.core.errors import ArchiveError, LowwaterError, RefusedError, UsageError
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
 from dashboard.settings.price import Price
 
 if TYPE_CHECKING:
     from dashboard.archive.summary import Summary
-    from dashboard.core.errors import ArchiveError
     from dashboard.purge.journal.journal import Journal
     from dashboard.settings.settings import Settings
 
@@ -91,7 +90,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     return 1 if any("error" in row for row in rows) else 0
 
 
-def _found(where: str, args: argparse.Namespace) -> Iterator[Summary | ArchiveError]:
+def _found(where: str, args: argparse.Namespace) -> Iterator[Summary | LowwaterError]:
     """Of all runs below a URL, or of one by its folder."""
     from dashboard.archive.opened import open_archive
     from dashboard.archive.summary import summaries, summary
@@ -111,7 +110,7 @@ def _found(where: str, args: argparse.Namespace) -> Iterator[Summary | ArchiveEr
             yield found
 
 
-def _row(found: Summary | ArchiveError, settings: Settings) -> dict[str, Any]:
+def _row(found: Summary | LowwaterError, settings: Settings) -> dict[str, Any]:
     if isinstance(found, LowwaterError):
         return found.to_json()
     expires = found.expires_at(settings.archive.keep_for)
@@ -219,7 +218,7 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
             'Write keep_for = "365d" in [archive] of the settings.',
             code="ARCHIVE_KEEP_UNSET",
         )
-    gone, kept, lines = [], [], []
+    gone, kept, failed, lines = [], [], [], []
     with _may_delete(settings) as journal:
         for found in expired(_found(_where(args, settings), args), keep_for, utc_now()):
             try:
@@ -228,11 +227,16 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
                 kept.append({"url": found.archive.url, **error.to_json()})
                 lines.append(f"kept {found.archive.url}: {error.message}")
                 continue
-            gone.append(_gone(found, journal, settings, typed=None))
+            try:
+                gone.append(_gone(found, journal, settings, typed=None))
+            except ArchiveError as error:  # the next ones may lie well
+                failed.append({"url": found.archive.url, **error.to_json()})
+                lines.append(f"not all of {found.archive.url} is deleted: {error.message}")
+                continue
             lines.append(f"deleted {found.archive.url}: {weight(found)}")
     text = in_lines(lines or ["nothing is older than that"])
-    output.emit({"deleted": gone, "kept": kept}, text, as_json=args.json)
-    return 0
+    output.emit({"deleted": gone, "kept": kept, "failed": failed}, text, as_json=args.json)
+    return 1 if failed else 0
 
 
 @contextmanager

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 _REPORT_SECONDS = 2.0
-_COLUMNS = ("partition", "records", "of", "from", "to", "there before", "error")
+_COLUMNS = ("partition", "records", "of", "from", "to", "there before", "strangers", "error")
 _DESCRIPTION = """\
 Writes the records of an archive into a new topic, in order, to the same partitions, with
 their times, keys, values and headers; then reads all of them back and compares each.
@@ -161,12 +161,13 @@ def _reporter() -> Callable[[Progress], None]:
             return
         last = time.monotonic()
         to_go = found.seconds_to_go
-        output.progress(
-            f"{found.step} {found.records} of {plural(found.of_records, 'record')}, "
-            f"{output.size(found.raw_bytes)} of {output.size(found.of_raw_bytes)}, "
-            f"{output.size(int(found.raw_bytes / max(found.seconds, 1e-3)))}/s"
-            + (f", {to_go:.0f} s to go" if to_go and not done else "")
-        )
+        said = f"{found.step} {found.records} of {plural(found.of_records, 'record')}"
+        if found.of_raw_bytes:
+            said += (
+                f", {output.size(found.raw_bytes)} of {output.size(found.of_raw_bytes)}, "
+                f"{output.size(int(found.raw_bytes / max(found.seconds, 1e-3)))}/s"
+            )
+        output.progress(said + (f", {to_go:.0f} s to go" if to_go and not done else ""))
 
     return report
 
@@ -188,7 +189,7 @@ def _to_json(done: Restored, archive: Archive, cluster_id: str, servers: str) ->
                 "partition": one.partition, "records": one.records, "of_records": one.of_records,
                 "bytes": one.raw_bytes, "first_offset": one.first_offset,
                 "next_offset": one.next_offset, "resumed_at": one.resumed_at,
-                "strangers": one.strangers, "error": one.error,
+                "strangers": one.strangers, "doubled": one.doubled, "error": one.error,
             }
             for one in done.partitions
         ],
@@ -212,7 +213,7 @@ def _text(done: Restored, servers: str) -> str:
         {
             "partition": one.partition, "records": one.records, "of": one.of_records,
             "from": one.first_offset, "to": one.next_offset, "there before": one.resumed_at,
-            "error": one.error,
+            "strangers": one.strangers, "error": one.error,
         }
         for one in done.partitions
     ]  # fmt: skip

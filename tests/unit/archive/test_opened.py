@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,9 +12,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from dashboard.archive.deleting import delete
+from dashboard.archive.manifest import PARTITION, sealed
 from dashboard.archive.opened import open_archive
 from dashboard.archive.sealing import Sealer
-from dashboard.archive.summary import Summary, summaries
+from dashboard.archive.summary import Summary, summaries, summary
 from dashboard.cluster.produce import rows_of
 from dashboard.core.errors import ArchiveError, RefusedError
 from dashboard.domain.model import TopicPartition
@@ -75,6 +77,28 @@ def test_what_is_missing_or_changed_is_named(folder: Path) -> None:
     with pytest.raises(RefusedError) as changed:
         archive.partition(KEY)
     assert changed.value.code == "ARCHIVE_CHANGED"
+
+
+@pytest.mark.parametrize("other", ["the topic", "the partition", "the range", "the topic id"])
+def test_anothers_commit_is_refused(folder: Path, other: str) -> None:
+    of, at, rows = "orders", 0, ROWS
+    if other == "the topic":
+        of = "clicks"
+    elif other == "the partition":
+        at = 1
+    elif other == "the range":
+        rows = ROWS[:-1]
+    lies = archives.write(folder.parent / "other", {of: {at: rows}})
+    (commit,) = lies.glob("*/*/partition.json")
+    if other == "the topic id":
+        found = open_archive(str(lies)).partition(KEY)
+        assert found is not None
+        commit.write_bytes(sealed(PARTITION, replace(found, topic_id="made-anew")))
+    commit.rename(folder / "orders" / "0" / "partition.json")
+    archive = open_archive(str(folder))
+    with pytest.raises(ArchiveError, match=r"partition\.json is of"):
+        archive.partition(KEY)
+    assert summary(archive).state == "damaged"
 
 
 def test_a_manifest_in_another_runs_folder_is_refused(folder: Path) -> None:

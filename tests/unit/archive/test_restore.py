@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,9 +19,10 @@ from dashboard.archive.restored_topic import Notes, new_topic
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
-from dashboard.core.errors import ClusterError, LowwaterError, RefusedError
+from dashboard.core.errors import ClusterError, LowwaterError, RefusedError, UsageError
 from dashboard.domain.model import (
     ConfigEntry,
+    OffsetAtTime,
     PartitionOffsets,
     PartitionState,
     ReplicaOffsets,
@@ -31,6 +33,7 @@ from dashboard.domain.records import Row
 from tests.support import archives
 
 NEW = "orders-restored"
+KEEPS = {"message.timestamp.type": "CreateTime", "retention.ms": "-1", "retention.bytes": "-1"}
 STRANGER: Row = (b"s", b"of somebody else", 7, None)
 
 
@@ -47,7 +50,7 @@ class Memory:
         self.logs[topic] = [[] for _ in range(partitions)]
         self.ids[topic] = f"id-{len(self.ids)}"
         given = {name.replace("_", "."): value for name, value in config.items()}
-        self.config[topic] = {"message.timestamp.type": "CreateTime", **given}
+        self.config[topic] = {**KEEPS, **given}
 
     def alive_brokers(self) -> tuple[int, ...]:
         return (1, 2, 3)
@@ -71,9 +74,19 @@ class Memory:
                  for topic in topics for key, value in self.config[topic].items()]  # fmt: skip
         return ConfigsAnswer(tuple(found), {})
 
+    def own_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        return {topic: self.config[topic] for topic in topics}
+
     def offsets(self, keys: Iterable[TopicPartition], _: object) -> dict[Any, PartitionOffsets]:
         return {key: PartitionOffsets(*key, 0, end, end) for key in keys
                 if (end := len(self.logs[key.topic][key.partition])) >= 0}  # fmt: skip
+
+    def offsets_at(self, keys: Iterable[TopicPartition], at: datetime) -> dict[Any, OffsetAtTime]:
+        ms = int(at.timestamp() * 1000)
+        return {
+            key: OffsetAtTime(*key, next((n for n, row in enumerate(log) if row[2] >= ms), None))
+            for key in keys for log in [self.logs[key.topic][key.partition]]
+        }  # fmt: skip
 
     def replica_offsets(
         self, keys: Iterable[TopicPartition], **_: object
@@ -134,6 +147,10 @@ class Scene:
             Notes(other.get("notes", self.folder.parent / "restores")), 0.0, self.told.append,
         )  # fmt: skip
         return made.run(goal, archives.CREATED, self.folder.parent / "map.parquet")
+
+    def asked(self) -> Mapping[str, str]:
+        """The settings that a new topic is made with."""
+        return new_topic(NEW, open_archive(str(self.folder)).topic("orders"), 3).config
 
     def lies(self, topic: str = NEW) -> list[list[Row]]:
         return self.cluster.logs[topic]
@@ -207,25 +224,51 @@ def test_another_machine_goes_on_where_the_topic_holds_the_archives_records(scen
     assert (done.whole, scene.lies()) == (True, WHOLE)
 
 
-def test_a_topic_whose_making_was_not_answered_is_gone_on_with(scene: Scene) -> None:
+def make_unheard(scene: Scene, error: LowwaterError, *, made: bool) -> None:
+    """A restore that asks for its topic, and is answered by `error`."""
     make = scene.cluster.make
 
     def lost(topic: str, partitions: int = 2, **config: str) -> None:
-        make(topic, partitions, **{"retention.ms": "-1", "cleanup.policy": "delete", **config})
-        raise ClusterError("the answer was lost", "Look again.", code="ANSWER_LOST")
+        if made:
+            make(topic, partitions, **scene.asked(), **config)
+        raise error
 
     scene.cluster.make = lost  # type: ignore[method-assign]
-    with pytest.raises(ClusterError):
+    with pytest.raises(type(error)):
         scene.restore(Goal(NEW))
     scene.cluster.make = make  # type: ignore[method-assign]
+
+
+LOST = ClusterError("the answer was lost", "Look again.", code="ANSWER_LOST")
+
+
+def test_a_topic_whose_making_was_not_answered_is_gone_on_with(scene: Scene) -> None:
+    make_unheard(scene, LOST, made=True)
     done = scene.restore(Goal(NEW))
     assert (done.whole, scene.lies()) == (True, WHOLE)
     assert done.new is not None
-    made = scene.cluster.config.pop(NEW)
-    scene.cluster.make(NEW)  # somebody deleted it, and made one that keeps nothing for long
+
+
+@pytest.mark.parametrize(
+    ("partitions", "also"), [(2, {}), (2, {"cleanup.policy": "delete"}), (3, None)]
+)
+def test_a_topic_that_somebody_made_instead_is_not_taken_for_its_own(
+    scene: Scene, partitions: int, also: dict[str, str] | None
+) -> None:
+    make_unheard(scene, LOST, made=False)
+    config = scene.asked() if also is None else also
+    scene.cluster.make(NEW, partitions, **config)
     with pytest.raises(RefusedError) as others:
         scene.restore(Goal(NEW))
-    assert (others.value.code, made["retention.ms"]) == ("TOPIC_EXISTS", "-1")
+    assert (others.value.code, scene.lies()) == ("TOPIC_EXISTS", [[]] * partitions)
+
+
+def test_what_was_refused_leaves_no_note_by_which_a_topic_is_its_own(scene: Scene) -> None:
+    refused = UsageError("segment.ms is no number", "Correct it.", code="TOPIC_INVALID")
+    make_unheard(scene, refused, made=True)
+    with pytest.raises(RefusedError) as others:
+        scene.restore(Goal(NEW))
+    assert (others.value.code, scene.lies()) == ("TOPIC_EXISTS", [[], []])
 
 
 def test_a_part_that_is_missing_ends_it_and_what_was_written_stays(scene: Scene) -> None:
@@ -265,11 +308,15 @@ def test_others_that_write_meanwhile_are_stepped_over_in_an_existing_topic(scene
         scene.restore(Goal(NEW, existing=True))
     scene.cluster.logs[NEW][0] += [STRANGER, STRANGER]
     scene.cluster.dies_after = None
+    scene.restore(Goal(NEW, existing=True))
+    scene.cluster.logs[NEW][0].append(STRANGER)
+    scene.cluster.logs[NEW][1].append(STRANGER)
     done = scene.restore(Goal(NEW, existing=True))
-    assert done.whole
+    assert [(p.error, p.strangers) for p in done.partitions] == [(None, 3), (None, 1)]
+    assert done.whole, "others may write behind the archive's last record, too"
     for number in (0, 1):
         assert [row for row in scene.lies()[number] if row != STRANGER] == WHOLE[number]
-    assert (done.partitions[0].strangers, done.partitions[0].next_offset) == (2, 132)
+    assert done.partitions[0].next_offset == 132
     old_to_new = {
         row["old_offset"]: row["new_offset"]
         for row in pq.read_table(done.offsets_file).to_pylist()
@@ -278,12 +325,62 @@ def test_others_that_write_meanwhile_are_stepped_over_in_an_existing_topic(scene
     assert {offset: scene.lies()[0][new] for offset, new in old_to_new.items()} == dict(ORDERS[0])
 
 
+@pytest.mark.parametrize("late", [99, 120, 129])
+def test_what_a_killed_producer_sent_late_is_no_stranger(scene: Scene, late: int) -> None:
+    live: Row = (b"s", b"of somebody else", WHOLE[0][50][2], None)
+    scene.cluster.make(NEW)
+    scene.restore(Goal(NEW, existing=True))
+    log = scene.lies()[0]
+    log[late + 1 : late + 1] = [live, *WHOLE[0][90:100]]
+    done = scene.restore(Goal(NEW, existing=True))
+    assert not done.whole
+    first, second = done.partitions
+    assert (first.error, second.error) == ("10 records of the archive lie there once more", None)
+    assert (first.records, first.strangers, first.doubled) == (130, 11, 10)
+    del log[late + 1 : late + 12]
+    log[late + 1 : late + 1] = [live] * 3
+    done = scene.restore(Goal(NEW, existing=True))
+    assert (done.whole, done.partitions[0].strangers, done.partitions[0].doubled) == (True, 3, 0)
+
+
+@pytest.mark.parametrize("live_time", [7, 1_900_000_000_000])
+@pytest.mark.parametrize("note", ["elsewhere", "torn", "of another run"])
+def test_existing_without_its_note_is_refused_where_a_restore_wrote_before(
+    scene: Scene, note: str, live_time: int
+) -> None:
+    live: Row = (b"s", b"of somebody else", live_time, None)
+    scene.cluster.make(NEW)
+    scene.cluster.logs[NEW] = [[live, live], [live]]
+    scene.cluster.dies_after = 60
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW, existing=True))
+    scene.cluster.dies_after = None
+    notes = scene.folder.parent / "restores"
+    if note == "torn":
+        (notes / f"{NEW}.json").write_text('{"cluster_id":')
+    elif note == "of another run":
+        scene.restore(Goal(NEW, existing=True))
+        rows = {0: archives.records(3, tag="w"), 1: archives.records(3, tag="w")}
+        other = archives.write(scene.folder.parent / "other", {"orders": rows}, run_id="another")
+        assert scene.restore(Goal(NEW, existing=True), archive=other).whole
+    before = [list(log) for log in scene.lies()]
+    found = [log.index(WHOLE[number][0]) for number, log in enumerate(before) if len(log) > 2]
+    with pytest.raises(RefusedError, match=f"at offset {found[0]} already") as twice:
+        scene.restore(
+            Goal(NEW, existing=True),
+            notes=scene.folder.parent / note if note == "elsewhere" else notes,
+        )
+    assert (twice.value.code, scene.lies()) == ("RESTORED_ALREADY", before)
+
+
 @pytest.mark.parametrize(
     ("partitions", "config", "said"),
     [
         (3, {}, "has 3 partitions, orders had 2"),
         (2, {"message_timestamp_type": "LogAppendTime"}, "times would be lost"),
         (2, {"cleanup_policy": "compact,delete"}, "compacted"),
+        (2, {"retention_ms": "60000"}, "retention.ms 60000 and retention.bytes -1, not -1"),
+        (2, {"retention_bytes": "1000"}, "retention.ms -1 and retention.bytes 1000, not -1"),
     ],
 )
 def test_an_existing_topic_that_would_change_records_is_refused(
@@ -293,7 +390,25 @@ def test_an_existing_topic_that_would_change_records_is_refused(
     with pytest.raises(RefusedError, match=said) as unfit:
         scene.restore(Goal(NEW, existing=True))
     assert unfit.value.code == "TOPIC_UNFIT"
+    line = f"--entity-name {NEW} --add-config retention.ms=-1,retention.bytes=-1"
+    assert (line in unfit.value.next_step) is ("retention" in said)
     assert scene.lies() == [[] for _ in range(partitions)]
+
+
+def test_a_topic_that_keeps_all_no_more_is_compared_but_not_written_to(scene: Scene) -> None:
+    scene.cluster.make(NEW)
+    scene.cluster.dies_after = 60
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW, existing=True))
+    scene.cluster.dies_after = None
+    scene.cluster.config[NEW]["retention.ms"] = "60000"
+    with pytest.raises(RefusedError, match=r"retention\.ms 60000") as unfit:
+        scene.restore(Goal(NEW, existing=True))
+    assert (unfit.value.code, sum(map(len, scene.lies()))) == ("TOPIC_UNFIT", 60)
+    scene.cluster.config[NEW]["retention.ms"] = "-1"
+    scene.restore(Goal(NEW, existing=True))
+    scene.cluster.config[NEW]["retention.ms"] = "60000"
+    assert scene.restore(Goal(NEW, existing=True)).whole, "once all is there it may be set back"
 
 
 def test_a_record_that_changed_meanwhile_is_found_and_ends_no_other_partition(scene: Scene) -> None:

@@ -84,6 +84,25 @@ def test_one_that_cannot_be_read_hides_no_other(
     value = answer(capsys, "archives", "list", "kept", exit_code=1)
     assert [row.get("run_id") for row in value["archives"]] == [archives.RUN_ID, None]
     assert value["archives"][1]["error"]["code"] == "ARCHIVE_INVALID"
+    changed = archived(alone, "changed") / "archive.json"
+    changed.write_text(changed.read_text().replace('"whole"', '"open"'))
+    value = answer(capsys, "archives", "list", "kept", exit_code=1)
+    codes = [row.get("error", {}).get("code") for row in value["archives"]]
+    assert codes == [None, "ARCHIVE_INVALID", "ARCHIVE_CHANGED"]
+    checked = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert [row["ok"] for row in checked] == [True, False, False]
+
+
+def test_folders_by_no_name_of_an_archive_are_above_and_beside_it(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = alone / "my archives" / "kept"
+    (top / "lost+found" / "x").mkdir(parents=True)
+    folder = archives.write(top, {"orders": ROWS})
+    (folder.parent / "to be sorted").mkdir()
+    for where in (top, folder):
+        (found,) = answer(capsys, "archives", "list", str(where))["archives"]
+        assert (found["run_id"], found["records"]) == (archives.RUN_ID, 109)
 
 
 def test_every_part_is_read_back(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,6 +208,47 @@ def test_what_is_older_than_it_is_kept_expires(
     assert (young / "archive.json").exists() and (unknown / "archive.json").exists()
     told = [e.body for e in journal.each_entry() if e.kind == "archive-deleted"]
     assert [(body["act"], body["typed"]) for body in told] == [("begun", None), ("done", None)]
+
+
+def test_one_that_cannot_be_deleted_keeps_no_other_from_expiring(
+    alone: Path,
+    capsys: pytest.CaptureFixture[str],
+    journal: Journal,
+    run_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed(journal, run_id)
+    old = utc_now() - timedelta(days=3)
+    stuck, last = (archived(alone, run_id, cluster_id=c, created_at=old) for c in ("a", "b"))
+    (alone / "lowwater.toml").write_text('[archive]\nkeep_for = "2d"\n')
+    remove = Place.remove
+
+    def refused(place: Place, name: str) -> None:
+        if name.startswith("a/"):
+            raise ArchiveError("the store says no", "Ask it.", code="ARCHIVE_UNWRITABLE")
+        remove(place, name)
+
+    monkeypatch.setattr(Place, "remove", refused)
+    value = answer(capsys, "archives", "expire", "kept", exit_code=1)
+    assert [row["url"] for row in value["deleted"]] == [f"kept/b/{run_id}"]
+    assert [(row["url"], row["error"]["code"]) for row in value["failed"]] == [
+        (f"kept/a/{run_id}", "ARCHIVE_UNWRITABLE")
+    ]
+    assert (stuck / "archive.json").exists() and not (last / "archive.json").exists()
+
+
+@pytest.mark.parametrize("damage", ["{", "of another part"])
+def test_an_archive_with_a_damaged_proof_is_deleted_whole(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str, damage: str
+) -> None:
+    folder = archived(alone, run_id)
+    closed(journal, run_id)
+    first, second, _ = sorted((folder / "orders" / "0").glob("part-*.json"))
+    (folder / "orders" / "0" / "partition.json").unlink()
+    second.write_text(first.read_text() if damage != "{" else damage)
+    sentence = f"delete the archive of run {run_id} on prod"
+    answer(capsys, "archives", "delete", str(folder), "--confirm", sentence)
+    assert [file for file in folder.rglob("*") if file.is_file()] == []
 
 
 def test_nothing_is_deleted_while_purges_are_switched_off(
