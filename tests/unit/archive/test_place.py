@@ -51,6 +51,7 @@ def test_a_folder_keeps_whole_files(tmp_path: Path) -> None:
     place.put("c/r/archive.json", b"one")
     place.put("c/r/archive.json", b"two")
     assert place.get("c/r/archive.json") == b"two"
+    assert (place.size_bytes("c/r/archive.json"), place.size_bytes("c/r/none")) == (3, None)
     assert (place.names(), place.names("c"), place.names("c/r"), place.names("none")) == (
         ["c"], ["r"], ["archive.json"], [],
     )  # fmt: skip
@@ -69,6 +70,7 @@ def test_what_may_pass_is_tried_again(
     failures += [TimeoutError("slow")]
     assert place.get("c/part") == b"kept"
     assert place.get("c/none") is None
+    assert (place.size_bytes("c/part"), place.size_bytes("c/none")) == (4, None)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.archive.manifest import Range, proof_name
+from dashboard.archive.manifest import Range, part_name, proof_name
 from dashboard.archive.place import Place, begin, committed, end
 from dashboard.core.errors import ArchiveError
 from tests.support import s3
@@ -36,6 +36,9 @@ def test_a_bucket_keeps_what_a_folder_keeps(bucket: str) -> None:
     found = kept(place, log, run=run)
     archive = found.committed[KEY]
     assert [row["offset"] for row in records_in(place, run)] == list(range(20))
+    part = archive.parts[0]
+    assert place.size_bytes(part_name("c1", "r1", KEY, part.first)) == part.size_bytes
+    assert place.size_bytes("c1/r1/none") is None
     place.remove("c1/r1/orders/0/partition.json")
     place.remove(proof_name("c1", "r1", KEY, archive.parts[-1].first))
     assert committed(place, run, KEY) is None
