@@ -25,7 +25,11 @@ app = App(
     Path(__file__).parent / "app.py",
     middleware=[
         Middleware(OwnPagesOnly, names=_NAMES, origins=_ORIGINS),
-        Middleware(PackedFiles, streamlit=Path(st.__file__).parent),
+        Middleware(
+            PackedFiles,
+            streamlit=Path(st.__file__).parent,
+            kept=context.settings().cache_dir / "pages",
+        ),
         Middleware(FirstNumbers, numbers=first_numbers),
     ],
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import io
 import logging
 import os
@@ -18,7 +19,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -27,6 +30,9 @@ import pyarrow as pa
 from fontTools import subset
 from fontTools.ttLib import TTFont
 
+from dashboard.core.errors import LowwaterError
+from dashboard.store.local_files import LocalFiles
+from dashboard.store.snapshot_files import write_atomically
 from dashboard.web_guard import Asgi, Message, Receive, Send
 
 _PLACE = re.compile(r"/static/(js|css)/[^/]+\.(js|css)")
@@ -39,6 +45,7 @@ _NEVER = re.compile(r"q\s*=\s*0(\.0*)?")
 # Who comes first waits for brotli's 5; its 11 takes forty times as long, for an eighth less.
 _BROTLI_LEVEL, _BEST_LEVEL, _GZIP_LEVEL = 5, 11, 6
 _LARGE_BYTES = 200_000  # as it lies: a dozen files, most of what a page is made of
+_MADE_AS = 1  # counted up whenever a file comes out otherwise: letters, icons, level
 _GLYPHS = "glyphs"  # beside the codings: how a font is made small
 _ICONS = "/MaterialSymbols"
 _MOST_SECONDS = 300.0  # of a file, by what others leave of a busy machine
@@ -74,11 +81,13 @@ class Answer:
 class PackedFiles:
     """ASGI middleware: Streamlit's scripts and styles as brotli or gzip, to who takes that; of its
     fonts the glyphs that pages show. `streamlit`: its package, whose sources name the icons.
+    `kept`: a folder for what took long, which the next server begins with.
     """
 
-    def __init__(self, app: Asgi, streamlit: Path) -> None:
+    def __init__(self, app: Asgi, streamlit: Path, kept: Path) -> None:
         self._app = app
         self._streamlit = streamlit
+        self._kept = kept
         self._packed: dict[tuple[str, str], Answer] = {}
         self._wanted: SimpleQueue[tuple[tuple[str, str], str, Answer]] = SimpleQueue()
         self._later: Thread | None = None
@@ -116,15 +125,27 @@ class PackedFiles:
         """
         while True:
             key, kind, found = self._wanted.get()
-            words = [sys.executable, "-m", __name__, kind, str(self._streamlit)]
             try:
-                made = subprocess.run(
-                    words, input=found.body, capture_output=True, check=True, timeout=_MOST_SECONDS
-                ).stdout
-            except (OSError, subprocess.SubprocessError) as error:  # it goes as it went so far
+                made = self._smaller(kind, found.body)
+            except (OSError, LowwaterError, subprocess.SubprocessError) as error:
+                # It goes as it went so far.
                 _LOG.warning("%s could not be made smaller: %s", key[0], error)
                 continue
             self._packed[key] = _packed(found, "br", made) if kind == "br" else _with(found, made)
+
+    def _smaller(self, kind: str, body: bytes) -> bytes:
+        """Out of the folder, or made and put there; a folder that takes nothing costs time alone."""
+        name = f"{hashlib.sha256(body).hexdigest()[:32]}.{version('streamlit')}.{kind}{_MADE_AS}"
+        file = self._kept / name
+        with suppress(OSError):
+            return file.read_bytes()
+        words = [sys.executable, "-m", __name__, kind, str(self._streamlit)]
+        made = subprocess.run(
+            words, input=body, capture_output=True, check=True, timeout=_MOST_SECONDS
+        ).stdout
+        with suppress(OSError, LowwaterError):
+            write_atomically(LocalFiles(), str(file), made)
+        return made
 
 
 def _kind(path: str, coding: str, size_bytes: int) -> str | None:

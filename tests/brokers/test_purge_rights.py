@@ -192,6 +192,8 @@ def test_a_move_needs_read_on_the_group_and_the_topic(bench: Bench) -> None:
 def test_a_topic_without_the_read_right_is_not_archived_and_so_not_purged(
     bench: Bench, tmp_path: Path
 ) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
     topics = three_topics(bench)[:2]
     known = [
         rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
@@ -203,7 +205,7 @@ def test_a_topic_without_the_read_right_is_not_archived_and_so_not_purged(
     read = rule(ResourceType.TOPIC, topics[0], AclOperation.READ)
     allow(bench, *known, *readable(topics), *rights, read)
     try:
-        view = bench.apply(bench.plan(*topics, archive=str(tmp_path / "kept")))
+        view = bench.apply(bench.plan(*topics, archive=str(kept)))
     finally:
         take_back(bench, *known)
     assert [row.error for row in view.partitions] == [None, INCOMPLETE]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import os
 import re
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from dashboard.web_guard import Message, Receive, Send
 from dashboard.web_packed import Answer, PackedFiles
 
 FOLDER = Path(st.__file__).parent
+NOWHERE = Path(os.devnull, "kept")  # a folder that cannot be made: it costs time alone
 FONTS = FOLDER / "static" / "static" / "media"
 VARIED = b"".join(path.read_bytes() for path in sorted(Path(st.__file__).parent.glob("*.py")))
 SCRIPT = b"export const answer = 42;\n" * 400
@@ -82,7 +84,7 @@ def unpacked(coding: str, body: bytes) -> bytes:
 )
 def test_a_script_is_packed_once_and_is_the_same_script(takes: str, coding: str) -> None:
     app = Pages()
-    pages = PackedFiles(app, FOLDER)
+    pages = PackedFiles(app, FOLDER, NOWHERE)
     for _ in range(3):
         told, body = asked(pages, accept_encoding=takes)
         assert (told["content-encoding"], told["vary"]) == (coding, "Accept-Encoding")
@@ -105,7 +107,7 @@ def test_a_script_is_packed_once_and_is_the_same_script(takes: str, coding: str)
 def test_who_does_not_take_it_or_asks_for_a_part_gets_the_file_as_it_lies(
     headers: dict[str, str],
 ) -> None:
-    told, body = asked(PackedFiles(Pages(), FOLDER), **headers)
+    told, body = asked(PackedFiles(Pages(), FOLDER, NOWHERE), **headers)
     assert body == SCRIPT and "content-encoding" not in told and told["etag"] == '"of-it"'
 
 
@@ -121,7 +123,7 @@ def test_who_does_not_take_it_or_asks_for_a_part_gets_the_file_as_it_lies(
     ],
 )
 def test_nothing_else_is_touched(path: str, method: str) -> None:
-    told, body = asked(PackedFiles(Pages(), FOLDER), path, method, accept_encoding="br")
+    told, body = asked(PackedFiles(Pages(), FOLDER, NOWHERE), path, method, accept_encoding="br")
     assert body == SCRIPT and "content-encoding" not in told
 
 
@@ -136,7 +138,7 @@ def test_nothing_else_is_touched(path: str, method: str) -> None:
     ],
 )
 def test_an_answer_of_another_kind_goes_on_as_it_is_and_is_not_kept(app: Pages) -> None:
-    pages = PackedFiles(app, FOLDER)
+    pages = PackedFiles(app, FOLDER, NOWHERE)
     for _ in range(2):
         told, _ = asked(pages, accept_encoding="br")
         assert told.get("content-encoding") in (None, "gzip") and told["etag"] == '"of-it"'
@@ -145,7 +147,10 @@ def test_an_answer_of_another_kind_goes_on_as_it_is_and_is_not_kept(app: Pages) 
 
 def test_of_an_app_that_is_mounted_too() -> None:
     told, body = asked(
-        PackedFiles(Pages(), FOLDER), "/low" + PLACE, root_path="/low", accept_encoding="br"
+        PackedFiles(Pages(), FOLDER, NOWHERE),
+        "/low" + PLACE,
+        root_path="/low",
+        accept_encoding="br",
     )
     assert told["content-encoding"] == "br" and unpacked("br", body) == SCRIPT
 
@@ -159,7 +164,7 @@ def font_of(name: str) -> tuple[str, bytes]:
 def small(whole: bytes, path: str) -> tuple[int, dict[str, str], bytes]:
     """How often the app was asked, and the answer once the font has been made small."""
     app = Pages(whole, **{"content-type": "font/woff2"})
-    pages = PackedFiles(app, FOLDER)
+    pages = PackedFiles(app, FOLDER, NOWHERE)
 
     told, first = asked(pages, path, accept_encoding="br")
     assert first == whole and "content-encoding" not in told, "nobody waits for it"
@@ -179,12 +184,26 @@ def _made_smaller(pages: PackedFiles) -> None:
 
 
 def test_a_script_is_packed_better_once_there_is_time() -> None:
-    pages = PackedFiles(Pages(VARIED), FOLDER)
+    pages = PackedFiles(Pages(VARIED), FOLDER, NOWHERE)
     _, first = asked(pages, accept_encoding="br")
     _made_smaller(pages)
     told, body = asked(pages, accept_encoding="br")
     assert len(body) < 0.95 * len(first) and int(told["content-length"]) == len(body)
     assert pa.Codec("brotli").decompress(body, len(VARIED), asbytes=True) == VARIED
+
+
+def test_the_next_server_begins_with_what_this_one_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def packed() -> bytes:
+        pages = PackedFiles(Pages(VARIED), FOLDER, tmp_path / "kept")
+        asked(pages, accept_encoding="br")
+        _made_smaller(pages)
+        return asked(pages, accept_encoding="br")[1]
+
+    made = packed()
+    monkeypatch.setattr(web_packed.subprocess, "run", None)
+    assert packed() == made
 
 
 def test_the_font_of_icons_goes_with_those_alone_that_streamlit_names() -> None:
@@ -220,8 +239,11 @@ def test_a_font_of_letters_goes_with_those_of_our_texts_in_every_weight(name: st
 def test_what_is_no_font_goes_as_it_lies() -> None:
     path, _ = font_of("SourceSansVF-Upright")
     assert small(SCRIPT, path)[2] == SCRIPT
-    assert asked(PackedFiles(Pages(**{"content-type": "text/html"}), FOLDER), path)[1] == SCRIPT
-    told, body = asked(PackedFiles(Pages(), FOLDER), path, range="bytes=0-99")
+    assert (
+        asked(PackedFiles(Pages(**{"content-type": "text/html"}), FOLDER, NOWHERE), path)[1]
+        == SCRIPT
+    )
+    told, body = asked(PackedFiles(Pages(), FOLDER, NOWHERE), path, range="bytes=0-99")
     assert body == SCRIPT and told["etag"] == '"of-it"'
 
 
