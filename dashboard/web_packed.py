@@ -134,7 +134,7 @@ class PackedFiles:
             self._packed[key] = _packed(found, "br", made) if kind == "br" else _with(found, made)
 
     def _smaller(self, kind: str, body: bytes) -> bytes:
-        """Out of the folder, or made and put there; a folder that takes nothing costs time alone."""
+        """Out of the folder, or made and put there; one that takes nothing costs time alone."""
         name = f"{hashlib.sha256(body).hexdigest()[:32]}.{version('streamlit')}.{kind}{_MADE_AS}"
         file = self._kept / name
         with suppress(OSError):
