@@ -19,6 +19,7 @@ TOGETHER = {
         "tests/brokers/test_purge_[cfstw]*.py", "tests/brokers/test_purge.py",
         "tests/brokers/test_forecast.py", "tests/brokers/test_guards.py",
         "tests/brokers/test_move_waived.py",
+        "tests/brokers/test_archive.py", "tests/brokers/test_restore.py",
         "tests/brokers/test_targets_more.py", "tests/brokers/test_purge_receipt.py",
         "tests/brokers/test_policies*.py", "tests/brokers/test_secrets_of_a_purge.py",
         "tests/brokers/test_unseen_reader.py", "tests/brokers/test_live_cluster.py",

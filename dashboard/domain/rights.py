@@ -77,8 +77,9 @@ DESCRIBE_GROUP = Right(
 READ_TOPIC = Right(
     "Read", "Topic", "", OPERATOR,
     "sampled estimates of bytes (`plan --sample`); a look at records (`preview --records`); "
-    "moving a waived group",
-    "estimates come from sizes alone; no record is shown; a waived group stays where it is",
+    "moving a waived group; keeping records in an archive",
+    "estimates come from sizes alone; no record is shown; a waived group stays where it is; "
+    "what cannot be kept is not purged",
 )  # fmt: skip
 DELETE_TOPIC = Right(
     "Delete", "Topic", "", OPERATOR,

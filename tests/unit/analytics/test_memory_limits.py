@@ -41,7 +41,7 @@ def test_java_takes_a_quarter_of_the_machine(machine: int, heap: str, answers: s
     ],
 )
 def test_an_error_of_too_little_memory_names_the_setting(said: str, setting: str) -> None:
-    error = job._failed(SNAPSHOT, RuntimeError(f"An error occurred while calling o9.get\n{said}"))
+    error = job.failed(SNAPSHOT, RuntimeError(f"An error occurred while calling o9.get\n{said}"))
     assert isinstance(error, AnalysisError)
     assert (error.code, setting in error.next_step) == ("SPARK_OUT_OF_MEMORY", True)
     assert "snapshot-1" in error.message
@@ -49,4 +49,4 @@ def test_an_error_of_too_little_memory_names_the_setting(said: str, setting: str
 
 def test_another_error_is_none_of_memory() -> None:
     assert too_little(RuntimeError("Path does not exist")) is None
-    assert job._failed(SNAPSHOT, RuntimeError("no such path")).code == "ANALYSIS_FAILED"
+    assert job.failed(SNAPSHOT, RuntimeError("no such path")).code == "ANALYSIS_FAILED"
