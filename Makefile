@@ -24,7 +24,7 @@ demo: ## Start a real three-broker Kafka, a workload and the dashboard; Ctrl-C e
 	@tools/install.sh java pango
 	@$(BIN)/lowwater demo up || [ $$? -eq 130 ]
 
-test: ## Every rule once, and lint beside the tests (some 9 minutes on two cores)
+test: ## Every rule once, and lint beside the tests (10 to 20 minutes on two cores)
 	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory --jobs=2 tests lint
 

@@ -1,4 +1,4 @@
-"""100 purges through a cluster that fails, and 51 bugs that must not get through.
+"""Purges through a cluster that fails, and 51 bugs that must not get through.
 
 A seed that fails is printed with its story; `python -m tests.simulation SEED` plays it again.
 """
