@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import datetime
 from importlib.util import find_spec
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from dashboard.core.clock import format_time
@@ -29,6 +30,8 @@ else:  # Spark's tasks read no documents: their Python has numpy and pyarrow alo
 
 _T = TypeVar("_T")
 
+_learning = Lock()
+_learnt: set[object] = set()  # kinds of which a document was read
 _KEY = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
 Pairs = Callable[[list[tuple[str, Any]]], Any]
 
@@ -95,7 +98,13 @@ def read(document: object, kind: type[_T]) -> _T:
     import msgspec  # what only writes, and what runs beside Spark's tasks, does without
 
     try:
-        return msgspec.convert(document, kind, str_keys=True)
+        if kind in _learnt:
+            return msgspec.convert(document, kind, str_keys=True)
+        # It learns a kind at the first document, and two threads that have one end the process.
+        with _learning:
+            found = msgspec.convert(document, kind, str_keys=True)
+        _learnt.add(kind)
+        return found
     except msgspec.ValidationError as error:
         raise ValueError(_said(str(error))) from error
 
