@@ -16,7 +16,8 @@ names = [f"a{number}" for number in range(20)]
 with ThreadPoolExecutor(16) as pool:
     for _ in range(400):
         one = make_dataclass("One", [(name, int) for name in names], frozen=True, slots=True)
-        all_ = make_dataclass("All", [("parts", tuple[one, ...]), ("name", str)], frozen=True, slots=True)
+        fields = [("parts", tuple[one, ...]), ("name", str)]
+        all_ = make_dataclass("All", fields, frozen=True, slots=True)
         document = {"name": "x", "parts": [dict.fromkeys(names, 1)] * 50}
         together = threading.Barrier(16)
 
