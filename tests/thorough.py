@@ -15,8 +15,6 @@ _KILLED = "test_a_worker_killed_between_intent_and_journal_is_followed_by_one_th
 # Who holds the rule in `make test` -> files, tests, or single variants of one.
 BESIDE: dict[str, tuple[str, ...]] = {
     "another variant of the same test": (
-        "tests/unit/purge/test_archiving.py::"
-        "test_what_began_in_time_may_take_longer_than_its_plan_stands",
         "tests/unit/test_forked_workers.py::"
         "test_it_leads_a_session_stands_where_we_do_and_takes_its_run",
         "tests/brokers/test_records.py::test_what_compaction_took_leaves_holes_and_no_error",
