@@ -224,12 +224,10 @@ class Keeper:
         at = wanted.start
         while at < wanted.target:
             name = proof_name(self.run.cluster_id, self.run.run_id, wanted.key, at)
-            body = self.place.get(name)
-            if body is None:
-                break
-            part = PART.parse(body.decode(errors="replace"), self.place.url_of(name))
+            part = self.place.record(PART, name)
             if (
-                part.first != at
+                part is None
+                or part.first != at
                 or part.next > wanted.target
                 or not self._still_there(wanted.key, part)
             ):

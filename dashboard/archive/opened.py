@@ -89,9 +89,7 @@ class Archive:
 
     def proof(self, key: TopicPartition, first: int) -> Part | None:
         """The proof of the part that begins at an offset; None: there is none."""
-        name = proof_name(*self._of, key, first)
-        body = self.place.get(name)
-        return None if body is None else PART.parse(_text(body), self.place.url_of(name))
+        return self.place.record(PART, proof_name(*self._of, key, first))
 
     def partitions(self) -> dict[TopicPartition, PartitionArchive | None]:
         """The same of all, read side by side."""
@@ -224,10 +222,9 @@ def list_archives(url: str) -> Iterator[Archive | LowwaterError]:
 
 def _read(place: Place, cluster_id: str, run_id: str) -> Archive | None:
     name = run_name(cluster_id, run_id)
-    body = place.get(name)
-    if body is None:
+    run = place.record(RUN, name)
+    if run is None:
         return None
-    run = RUN.parse(_text(body), place.url_of(name))
     if (run.cluster_id, run.run_id) != (cluster_id, run_id):
         raise ArchiveError(
             f"{place.url_of(name)} is of run {run.run_id} of cluster {run.cluster_id}",
@@ -249,13 +246,9 @@ def _parted(where: str) -> tuple[str, str, str]:
 def _not_found(where: str) -> ArchiveError:
     return ArchiveError(
         f"no archive of a run lies at {where}",
-        "Name the folder of a run, or the archive.json in it; lowwater archives URL lists them.",
+        "Name the folder of a run, or its archive.json; lowwater archives list URL tells them.",
         code="ARCHIVE_NOT_FOUND",
     )
-
-
-def _text(body: bytes) -> str:
-    return body.decode("utf-8", "replace")
 
 
 def records_before(found: PartitionArchive) -> Sequence[int]:

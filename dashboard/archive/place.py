@@ -24,6 +24,7 @@ from dashboard.archive.manifest import (
     run_name,
     sealed,
 )
+from dashboard.core.canonical import SealedKind
 from dashboard.core.errors import ArchiveError, LowwaterError, SettingsError, StoreError
 from dashboard.domain.model import TopicPartition
 from dashboard.settings.archive import absent, check_url
@@ -75,6 +76,16 @@ class Place:
                 return None
 
         return self._tried(read, name, "read", code="ARCHIVE_UNREACHABLE")
+
+    def record(self, kind: SealedKind[_T], name: str) -> _T | None:
+        """The sealed record that lies there; None: nothing does.
+
+        Raises ArchiveError where it cannot be read, RefusedError where it was changed.
+        """
+        body = self.get(name)
+        return (
+            None if body is None else kind.parse(body.decode(errors="replace"), self.url_of(name))
+        )
 
     def size_bytes(self, name: str) -> int | None:
         """Of what lies there; None: nothing does. Raises ArchiveError ARCHIVE_UNREACHABLE."""
@@ -192,10 +203,9 @@ def committed(place: Place, run: RunArchive, key: TopicPartition) -> PartitionAr
     Raises ArchiveError where it cannot be read or is another's, RefusedError where it was changed.
     """
     name = partition_name(run.cluster_id, run.run_id, key)
-    body = place.get(name)
-    if body is None:
+    found = place.record(PARTITION, name)
+    if found is None:
         return None
-    found = PARTITION.parse(body.decode(errors="replace"), place.url_of(name))
     if (found.topic, found.partition) != key:
         raise ArchiveError(
             f"{place.url_of(name)} is of {found.topic}-{found.partition}",
@@ -212,9 +222,8 @@ def begin(
     Raises ArchiveError, RefusedError where the one that is there was changed.
     """
     name = run_name(cluster_id, run_id)
-    body = place.get(name)
-    if body is not None:
-        return RUN.parse(body.decode(errors="replace"), place.url_of(name)), False
+    if (there := place.record(RUN, name)) is not None:
+        return there, False
     run = make()
     place.put(name, sealed(RUN, run))
     return run, True

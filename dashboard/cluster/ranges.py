@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.protocol.messages import error_name
-from dashboard.cluster.records import GROUP, refuse_others
+from dashboard.cluster.records import BY_HAND, TIME_TYPES, refuse_others
 from dashboard.domain.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -29,16 +29,10 @@ _REACH_SECONDS = 30.0
 _TICK_SECONDS = 0.02  # also bounds what one call takes out of a queue that is filled meanwhile
 _MOST_AT_ONCE = 1000
 _SILENT_SECONDS = 0.5  # an answer without records, so that who reads hears pause and cancel
-_TIME_TYPES = {1: "create", 2: "append"}
 _PROPERTIES = {
-    "group.id": GROUP,
-    "enable.auto.commit": "false",
-    "enable.auto.offset.store": "false",
-    "allow.auto.create.topics": "false",
-    "isolation.level": "read_uncommitted",
+    **BY_HAND,
     "auto.offset.reset": "error",  # an offset that is gone must be told, never stepped over
     "check.crcs": "true",
-    "enable.partition.eof": "true",
     "client.rack": "",  # the leader's log is what the purge is of, not a follower's nearby
     # A fetch is decompressed as a whole: of what shrinks to a hundredth 2 MiB are enough.
     "fetch.message.max.bytes": str(2 << 20),
@@ -189,8 +183,8 @@ def _columns(records: Sequence[Message], offsets: list[int]) -> dict[str, list[A
         raise RangeError(f"a header's name is not UTF-8 at one of offsets {span}") from error
     return {
         "offset": offsets,
-        "timestamp": [at if kind in _TIME_TYPES and at >= 0 else None for kind, at in stamps],
-        "timestamp_type": [_TIME_TYPES.get(kind) for kind, _ in stamps],
+        "timestamp": [at if kind in TIME_TYPES and at >= 0 else None for kind, at in stamps],
+        "timestamp_type": [TIME_TYPES.get(kind) for kind, _ in stamps],
         "key": [m.key() for m in records],
         "value": [m.value() for m in records],
         "headers": headers,

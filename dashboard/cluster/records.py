@@ -27,17 +27,21 @@ _MOST_OF_KEY = 1024
 _READ_ON = 4  # so many offsets ahead come sooner by reading on than by another seek
 _WHOLE_TOPIC = -1  # the partition of an error that is of all of a topic
 _TICK_SECONDS = 0.1  # Ctrl-C is seen between two
-_TIME_TYPES: dict[int, TimeType] = {1: "create", 2: "append"}
-_PROPERTIES = {
+TIME_TYPES: dict[int, TimeType] = {1: "create", 2: "append"}
+# Of every consumer that is assigned by hand: it joins no group, commits nothing and makes no topic.
+BY_HAND = {
     "group.id": GROUP,
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "allow.auto.create.topics": "false",
     # Records of aborted transactions lie below a target too, and go with it.
     "isolation.level": "read_uncommitted",
+    "enable.partition.eof": "true",
+}
+_PROPERTIES = {
+    **BY_HAND,
     # Retention may take an offset before it is fetched; the first record after it is meant then.
     "auto.offset.reset": "earliest",
-    "enable.partition.eof": "true",
     # A batch at a time (KIP-74): what is fetched beyond the record is of no use here.
     "fetch.message.max.bytes": "1",
     "fetch.wait.max.ms": "10",
@@ -261,8 +265,8 @@ def _record(message: Message, values: bool) -> Record:
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return Record(
         offset=int(message.offset() or 0),
-        timestamp_ms=timestamp_ms if kind in _TIME_TYPES else None,
-        time_type=_TIME_TYPES.get(kind),
+        timestamp_ms=timestamp_ms if kind in TIME_TYPES else None,
+        time_type=TIME_TYPES.get(kind),
         key=_content(message.key(), _MOST_OF_KEY),
         value=_content(message.value(), _MOST_OF_VALUE if values else None),
         headers=tuple(Header(name, _content(value, _MOST_OF_KEY)) for name, value in headers),

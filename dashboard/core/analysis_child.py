@@ -24,6 +24,12 @@ _GRACE_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 
 
+def words_of(root: str, cluster_id: str, settings: Path | None) -> list[str]:
+    """The flags of a cluster in a store, and of the settings file that holds for it."""
+    words = ["--data", root, "--cluster", cluster_id]
+    return words if settings is None else [*words, "--settings", str(settings)]
+
+
 def answered(
     words: Sequence[str],
     log: Callable[[str], None],

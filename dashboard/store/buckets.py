@@ -44,6 +44,8 @@ LONG: Mapping[str, frozenset[str]] = {
     ),
 }
 REPLICAS = 32_000  # in a bucket: enough that a task's start does not count, few enough for a worker
+# Of three replicas each, as many as one task folds: of no more it is not worth another process.
+PARTITIONS = REPLICAS // 3
 _SEGMENTS = 16  # as many as a curve has knots without an inventory: so many weigh as a replica
 # Kafka cuts longer topics in the names of -delete and -stray folders.
 _NAME = 200

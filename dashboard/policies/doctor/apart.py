@@ -18,12 +18,10 @@ from dashboard.policies.doctor.diagnosis import Diagnosis
 from dashboard.policies.doctor.repartition import diagnose
 from dashboard.purge.journal.journal import Journal
 from dashboard.settings.settings import Settings
-from dashboard.store.buckets import REPLICAS
+from dashboard.store.buckets import PARTITIONS as MOST_HERE
 from dashboard.store.snapshots import ClusterStore
 
 KEY = "diagnoses"
-# Partitions of the cluster: of fewer the grids are small, and a process would take longer to start.
-MOST_HERE = REPLICAS // 3
 _one_at_once = threading.Lock()
 
 
@@ -38,9 +36,8 @@ def diagnosed(
     newest = store.latest_snapshot()
     if store.manifest("snapshots", newest).tables.get("partitions", 0) <= MOST_HERE:
         return diagnose(store, journal, settings, now)
-    words = ["--data", store.store.root, "--cluster", store.cluster_id, "--now", format_time(now)]
-    if settings.source is not None:
-        words += ["--settings", str(settings.source)]
+    words = analysis_child.words_of(store.store.root, store.cluster_id, settings.source)
+    words += ["--now", format_time(now)]
     with _one_at_once:
         found = analysis_child.answered(words, log, KEY, module="dashboard.policies.doctor")
     return [read(each, Diagnosis) for each in found[KEY]]

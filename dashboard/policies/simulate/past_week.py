@@ -18,12 +18,10 @@ from dashboard.policies.simulate.simulate import Simulation, walked_here, week
 from dashboard.purge.evidence.memory import declarations
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
-from dashboard.store.buckets import REPLICAS
+from dashboard.store.buckets import PARTITIONS as MOST_HERE
 from dashboard.store.snapshots import ClusterStore
 
 Log = Callable[[str], None]
-# Partitions: no more than what one task folds anyway, and Java's start would take longer.
-MOST_HERE = REPLICAS // 3
 _one_java = threading.Lock()  # of several people who look at several policies, one after the other
 
 
@@ -41,11 +39,10 @@ def past_week(
 def _walked(settings: Settings, log: Log, store: ClusterStore, asked: Asked) -> Walked | None:
     if _partitions(store, asked) <= MOST_HERE:
         return walked_here(store, asked)
-    words = ["--data", store.store.root, "--cluster", store.cluster_id, "--week"]
-    if settings.source is not None:
-        words += ["--settings", str(settings.source)]
+    words = analysis_child.words_of(store.store.root, store.cluster_id, settings.source)
     with _one_java:
-        found = analysis_child.answered(words, log, "week", pickle.dumps(asked))["week"]
+        given = pickle.dumps(asked)
+        found = analysis_child.answered([*words, "--week"], log, "week", given)["week"]
     return None if found is None else read(found, Walked)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -318,12 +318,15 @@ def refuse_unreached(run: RunRow, settings: ArchiveSettings) -> None:
     place = Place(str(run.options.archive))
     sealer = None if settings.key_file is None else read_key(settings.key_file)
     name = run_name(run.cluster_id, run.run_id)
-    where, body = place.url_of(name), place.get(name)
-    if body is None and run.archive is not None:
+    where = place.url_of(name)
+    try:
+        archive = place.record(RUN, name)
+    except RefusedError:  # it was changed: no worker can do more, and `keep` says so
+        return
+    if archive is not None:
+        _refuse_other_key(where, archive, sealer)
+    elif run.archive is not None:
         raise _not_there(where)
-    if body is not None:
-        with suppress(RefusedError):  # it was changed: no worker can do more, and `keep` says so
-            _refuse_other_key(where, RUN.parse(body.decode(errors="replace"), where), sealer)
 
 
 def _refuse_other_key(where: str, archive: RunArchive, sealer: Sealer | None) -> None:
@@ -355,12 +358,7 @@ class _Telling:
 
     def heard(self, progress: Progress) -> None:
         """What the keeper says, about twice a second; of that what changed."""
-        told = replace(
-            self._last, offsets_before=progress.offsets_before, partitions=progress.partitions,
-            committed=progress.committed, offsets=progress.offsets,
-            offsets_done=progress.offsets_done, records=progress.records,
-            raw_bytes=progress.raw_bytes, size_bytes=progress.size_bytes,
-        )  # fmt: skip
+        told = replace(self._last, **asdict(progress))
         if told != self._last:
             self._last = replace(told, told_at=_to_millisecond(self._of.now()))
             self._of.offsets_done = told.offsets_done
