@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -24,6 +24,8 @@ from dashboard.history import readings
 from dashboard.safety.explained import measures
 from dashboard.safety.progress import Sample
 from dashboard.safety.unseen_readers import Measure, Verdict, measure_of
+from dashboard.store import own_reads
+from dashboard.store.own_reads import Ours
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
@@ -64,7 +66,8 @@ _OVER_ALL, _BY_TOPIC, _TOTAL, _EVERY, _ENDS = "over all", "by topic", "total", "
 class Day:
     """What all topics are measured by: when snapshots were taken, oldest first, and which groups
     had members in them; `sent`: `broker_sums` of all buckets; `before`: of each topic the measure
-    that the analysis before remembers, and whether that was a suspicion.
+    that the analysis before remembers, and whether that was a suspicion; `ours`: what of
+    Lowwater's own readings they show.
     """
 
     taken: Mapping[str, datetime]
@@ -72,6 +75,7 @@ class Day:
     sent: pa.Table
     before: Mapping[str, tuple[Measure, bool]]
     now: datetime
+    ours: Mapping[str, Ours] = field(default_factory=dict)
 
 
 def day(
@@ -88,7 +92,10 @@ def day(
             manifest = cluster.manifest("snapshots", name)
             joined[name] = readings.joined(cluster, manifest)
             taken[name] = manifest.taken_at
-    return Day(taken, joined, sent, before, now)
+    ours: dict[str, Ours] = {}
+    with suppress(StoreError):
+        ours = own_reads.placed(cluster, list(taken))
+    return Day(taken, joined, sent, before, now, ours)
 
 
 # What a task tells of its bucket.
@@ -243,7 +250,8 @@ def _sample(name: str, found: Mapping[str, pa.Table], day: Day) -> Sample:
         {topic: frozenset(brokers) for topic, brokers in hosts.items()},
         counters,
     )
-    return readings.sample(day.taken[name], part, day.joined[name], lambda: ends)
+    told = readings.sample(day.taken[name], part, day.joined[name], lambda: ends)
+    return readings.with_ours(told, day.ours.get(name))
 
 
 def _by_name(sent: Sequence[Mapping[str, Any]], kind: str) -> dict[int, dict[str, float]]:

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.protocol.messages import error_name
-from dashboard.cluster.ranges import RangeError, RangeReader
+from dashboard.cluster.ranges import RangeError, RangeReader, untold
 from dashboard.cluster.records import refuse_others
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
-from dashboard.domain.records import Chunk, Row
+from dashboard.domain.records import Chunk, Row, Took
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message
@@ -52,13 +52,14 @@ _PROPERTIES = {
 @dataclass(frozen=True, slots=True)
 class RecordClient:
     """The records of one cluster, by client properties in librdkafka's words: written, and read
-    back. `patience_seconds` is how long nothing may move.
+    back. `patience_seconds` is how long nothing may move; `took` hears how much was read back.
     """
 
     client: Mapping[str, str] = field(repr=False)
     cluster_id: str
     compression: str = "lz4"
     patience_seconds: float = 120.0
+    took: Took = field(default=untold, repr=False)
 
     def producer(self, topic: str, segment_bytes: int | None) -> RecordProducer:
         """Raises as `RecordProducer` does."""
@@ -73,7 +74,7 @@ class RecordClient:
         Raises ClusterError RECORDS_UNREAD, OtherClusterError and SettingsError.
         """
         key = TopicPartition(topic, partition)
-        with closing(RangeReader(self.client, self.cluster_id, topic)) as reader:
+        with closing(RangeReader(self.client, self.cluster_id, topic, self.took)) as reader:
             try:
                 for found in reader.read(key, start, end, self.patience_seconds):
                     if found.offsets:

@@ -3,6 +3,9 @@
 Assigned by hand, from the leader, with Kafka's checksums checked; no group is joined and nothing
 committed. What a transaction aborted comes too. Offsets that no record has are told by what is not
 there: who reads compares the offsets, and asks the log (`batch_spans`) what lies between.
+
+Brokers count what they send to any consumer. librdkafka counts what came of each broker, on the
+wire and also beyond the range (its STATISTICS.md): so much of a topic's bytes out was read here.
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.protocol.messages import error_name
 from dashboard.cluster.records import BY_HAND, TIME_TYPES, refuse_others
 from dashboard.domain.model import TopicPartition
+from dashboard.domain.records import Took
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -28,6 +34,9 @@ PATIENCE_SECONDS = 120.0
 _REACH_SECONDS = 30.0
 _TICK_SECONDS = 0.02  # also bounds what one call takes out of a queue that is filled meanwhile
 _MOST_AT_ONCE = 1000
+_COUNTED_EACH_MS = 100
+_SETTLES_SECONDS = 2.0  # what was asked for when a range ends has come by then
+_NO_RECORDS_BYTES = 256  # of each response, at most: its header, topic, partition and errors
 _SILENT_SECONDS = 0.5  # an answer without records, so that who reads hears pause and cancel
 _PROPERTIES = {
     **BY_HAND,
@@ -41,6 +50,7 @@ _PROPERTIES = {
     "fetch.queue.backoff.ms": "2",
     "queued.max.messages.kbytes": str(4 << 10),
     "queued.min.messages": "100000",
+    "statistics.interval.ms": str(_COUNTED_EACH_MS),
 }
 
 
@@ -69,12 +79,39 @@ class Records:
         return self.columns["offset"]
 
 
-class RangeReader:
-    """A consumer that reads one range after another: for one thread; close it."""
+class _Broker(msgspec.Struct):
+    nodeid: int
+    rxbytes: int
+    rx: int
 
-    def __init__(self, client: Mapping[str, str], cluster_id: str, topic: str) -> None:
+
+class _Statistics(msgspec.Struct):
+    brokers: dict[str, _Broker] = {}
+
+
+_STATISTICS = msgspec.json.Decoder(_Statistics)
+
+
+def untold(_topic: str, _broker_id: int, _size_bytes: int) -> None:
+    """Nobody asks."""
+
+
+class RangeReader:
+    """A consumer that reads one range after another: for one thread; close it.
+
+    `took` hears what brokers sent of each topic, ten times a second, and the last before another
+    topic is read or this is closed. It is rather too little: a response counts less its envelope.
+    """
+
+    def __init__(
+        self, client: Mapping[str, str], cluster_id: str, topic: str, took: Took = untold
+    ) -> None:
         """Raises SettingsError, ClusterError where no broker answers, OtherClusterError."""
         self._properties = {**librdkafka_properties(client), **_PROPERTIES}
+        self._took = took
+        self._topic: str | None = None
+        self._counted: dict[int, int] = {}
+        self._quiet = 0  # how many times in a row nothing more had come
         self._consumer = self._made()
         try:
             deadline = time.monotonic() + _REACH_SECONDS
@@ -85,6 +122,7 @@ class RangeReader:
 
     def close(self) -> None:
         """Leave the cluster; twice is once."""
+        self._settle()
         self._consumer.close()
 
     def read(
@@ -99,6 +137,9 @@ class RangeReader:
         Ones without records come, too, about twice a second while Kafka gives none. Raises
         RangeError: OFFSET_OUT_OF_RANGE where the log begins above what comes next by now.
         """
+        if key.topic != self._topic:
+            self._settle()
+            self._topic = key.topic
         self._assign(key, start)
         at, moved = start, time.monotonic()
         told = moved
@@ -120,7 +161,32 @@ class RangeReader:
     def _made(self) -> Consumer:
         from confluent_kafka import Consumer  # 40 ms, and only who reads records needs it
 
-        return Consumer(self._properties)
+        self._counted = {}
+        return Consumer({**self._properties, "stats_cb": self._count})
+
+    def _count(self, told: str) -> None:
+        """Hear librdkafka's statistics, inside `consume`."""
+        came = False
+        for broker in _STATISTICS.decode(told).brokers.values():
+            if broker.nodeid < 0:  # an address to begin with, of which no records come
+                continue
+            size = broker.rxbytes - _NO_RECORDS_BYTES * broker.rx
+            more = size - self._counted.get(broker.nodeid, 0)
+            if more > 0:
+                came = True
+                self._counted[broker.nodeid] = size
+                if self._topic is not None:
+                    self._took(self._topic, broker.nodeid, more)
+        self._quiet = 0 if came else self._quiet + 1
+
+    def _settle(self) -> None:
+        """Hear the rest of what was asked for before, with nothing assigned any more."""
+        if self._topic is None:
+            return
+        self._quiet, until = 0, time.monotonic() + _SETTLES_SECONDS
+        while self._quiet < 2 and time.monotonic() < until:
+            self._consumer.consume(1, _TICK_SECONDS)
+        self._topic = None
 
     def _assign(self, key: TopicPartition, offset: int) -> None:
         from confluent_kafka import TopicPartition as Position
@@ -161,7 +227,7 @@ class RangeReader:
                 # librdkafka asks for twice as much after each answer without a record, as where
                 # the log cleaner took all of them, and at 1 GiB gives up.
                 self.close()
-                self._consumer = self._made()
+                self._consumer, self._topic = self._made(), key.topic
                 self._assign(key, at)
             elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 raise RangeError(OUT_OF_RANGE)

@@ -24,7 +24,7 @@ from dashboard.history.epoch_ends import ASKED_OF
 from dashboard.history.pruning import Pruned, prune_snapshots
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
 from dashboard.settings.snapshots import SnapshotSettings
-from dashboard.store import attempts
+from dashboard.store import attempts, own_reads
 from dashboard.store.buckets import count_for
 from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest
@@ -402,7 +402,9 @@ def _prune(
     try:
         if clock := wrong_clock(snapshot):
             raise StoreError(f"the newest was taken {clock}", "Set the clock right.")
-        return prune_snapshots(cluster, keep(), now)
+        pruned = prune_snapshots(cluster, keep(), now)
+        own_reads.forget(cluster)
+        return pruned
     except (OSError, LowwaterError) as error:  # the new snapshot stands: thinning can wait
         progress(f"old snapshots could not be thinned out: {error}")
         return Pruned(errors=({"object": "snapshots", "error": str(error)},))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -16,6 +16,7 @@ MOST_SAMPLED = 100  # of one partition, beside the first and the last record
 # A whole record as a producer takes it: key, value, time in ms (-1: none), headers in their order.
 Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]] | None]
 Chunk = tuple[list[int], list[Row]]  # offsets, and the record at each
+Took = Callable[[str, int, int], None]  # hears: of a topic, a broker sent so many bytes
 
 
 @dataclass(frozen=True, slots=True)

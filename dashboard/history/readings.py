@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, lru_cache, partial
 from itertools import groupby, pairwise
@@ -34,7 +34,9 @@ from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
 from dashboard.safety.explained import measures
 from dashboard.safety.progress import Sample, Told
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
+from dashboard.store import own_reads
 from dashboard.store.clocks import clock_was_right, times
+from dashboard.store.own_reads import Ours
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -136,7 +138,16 @@ def _day(
     """
     read = _read if whole else _sample
     samples = {name: s for name in ids if (s := read(store, name, list(topics))) is not None}
-    return tuple(measures(list(samples.values()), topics)), next(iter(samples), None)
+    ours: dict[str, Ours] = {}
+    with nullcontext() if whole else suppress(StoreError):
+        ours = own_reads.placed(store, list(samples))
+    told = [with_ours(one, ours.get(name)) for name, one in samples.items()]
+    return tuple(measures(told, topics)), next(iter(samples), None)
+
+
+def with_ours(one: Sample, ours: Ours | None) -> Sample:
+    """The sample with what of our own readings its snapshot shows."""
+    return one if ours is None else replace(one, ours=ours.fetched, going_on=ours.going_on)
 
 
 @dataclass(frozen=True, slots=True)

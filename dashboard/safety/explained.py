@@ -31,6 +31,7 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
 
     Both are of the same span: where brokers answered in fewer samples than others, those alone
     measure them all, and all samples measure the others. A source that stood still is no answer.
+    What Lowwater itself fetched, as an archive does, is taken off again (`_by_others`).
     """
     if not samples:
         return []
@@ -47,13 +48,14 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
         ]
         for brokers, numbers in _spans(telling):
             span = [samples[n] for n in numbers]
+            out = sum(_by_others(samples, numbers, b, topic) for b in brokers)
             if numbers not in of_span:
                 rows = rows_of(span)
                 of_span[numbers] = explained(rows), passed(rows)
             estimated, read = of_span[numbers]
             reading = TopicReading(
                 topic,
-                round(sum(_counted(_fetched(span, b, topic)) for b in brokers)),
+                round(out),
                 estimated.get(topic, 0),
                 _span_ms(span),
                 partitions[topic] or 1,
@@ -106,7 +108,9 @@ def _accounted(then: tuple[float, float], now: tuple[float, float]) -> tuple[flo
 
 
 def _telling(sample: Sample, topic: str, silent: frozenset[int]) -> frozenset[int]:
-    """The brokers that count the topic, if only at 0."""
+    """The brokers that count the topic, if only at 0; none while some of it is our own reading."""
+    if topic in sample.going_on:
+        return frozenset()
     return frozenset(b for b, told in sample.bytes_out.items() if topic in told or b not in silent)
 
 
@@ -164,9 +168,28 @@ def _seen(
             yield Seen(sample.taken_at, count, of_life.get(broker, 0), sample.told.get(broker))
 
 
-def _fetched(span: Sequence[Sample], broker: int, topic: str) -> list[float]:
+def _by_others(samples: Sequence[Sample], numbers: Sequence[int], broker: int, topic: str) -> float:
+    """Bytes of the topic that left the broker over these samples, less those that went to us.
+
+    Where its counter began anew they may have been lost with it: none are taken off then, nor ever
+    more than left between two samples that count.
+    """
+    first, last = numbers[0], numbers[-1]
+    ours = [s.ours.get(topic, {}).get(broker, 0) for s in samples[first : last + 1]]
     # A topic without a counter was not fetched since the broker's start: Kafka makes it then.
-    return [s.bytes_out[broker].get(topic, 0.0) for s in span if broker in s.bytes_out]
+    seen = [
+        (n - first, samples[n].bytes_out[broker].get(topic, 0.0))
+        for n in numbers
+        if broker in samples[n].bytes_out
+    ]
+    if not any(ours[1:]):
+        return _counted(count for _, count in seen)
+    told = [(n, count) for n, count in seen if math.isfinite(count)]  # exporters may say NaN
+    left = 0.0
+    for (one, before), (two, count) in pairwise(told):
+        anew = count < before
+        left += count if anew else max(0.0, count - before - sum(ours[one + 1 : two + 1]))
+    return left
 
 
 def _produced(span: Sequence[Sample], broker: int, topic: str) -> list[float]:

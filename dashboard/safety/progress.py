@@ -46,7 +46,9 @@ class Sample:
     and partition with `offset`; `leaders` one by topic and partition with `broker_id`, `start` and
     `end` (the log's offsets), `size_bytes` and `segment_bytes` (of a segment, at most), null where
     unknown; `hosts` maps a topic to the brokers of its replicas; `joined` are groups with members;
-    `told` maps a broker to what tells whether its counters went on.
+    `told` maps a broker to what tells whether its counters went on. `ours` are bytes that Lowwater
+    itself fetched since the sample before, by topic and broker; of topics in `going_on` it may have
+    been fetching some when the sample was taken.
     """
 
     taken_at: datetime
@@ -58,6 +60,8 @@ class Sample:
     bytes_in: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     joined: frozenset[str] = frozenset()
     told: Mapping[int, Told] = field(default_factory=dict)
+    ours: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    going_on: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import Collected, collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import client
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import SETTINGS, Bench
 
 RECORDS = 4000
 GUARD = "unseen-reader-suspected"
@@ -75,3 +79,63 @@ def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
     assert lifted.partitions[0].free
     override = next(o for o in lifted.overrides if o.name == GUARD)
     assert (override.by, override.reason) == ("test", "the backup job, it keeps its own offsets")
+
+
+@pytest.fixture
+def slowly(bench: Bench, tmp_path: Path) -> Iterator[str]:
+    """A place for archives that are read so slowly that snapshots are taken meanwhile."""
+    assert bench.settings.source is not None
+    limit = "[archive]\nbytes_per_second = 1048576\n"
+    bench.settings.source.write_text(SETTINGS + limit)
+    (tmp_path / "kept").mkdir()
+    yield str(tmp_path / "kept")
+    bench.settings.source.write_text(SETTINGS)
+
+
+def test_what_an_archive_reads_was_read_by_nobody_whom_we_do_not_know(
+    bench: Bench, sources: Sources, slowly: str
+) -> None:
+    """Neither the run itself is refused for it, nor does the next plan suspect anybody; somebody
+    who reads as much is suspected all the same.
+    """
+    topic = bench.topic(0, 0)
+    chance = random.Random(7)
+    producer = Producer(client(bench.bootstrap, **{"compression.type": "lz4"}))
+    for n in range(RECORDS):
+        value = chance.randbytes(1000) + bytes(1000)  # half of it is nothing on the wire
+        producer.produce(topic, value, partition=n % 2)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    bench.commit("archived-g", topic, {0: RECORDS // 2 - 1, 1: RECORDS // 2 - 1})
+    take(bench, sources)
+    run_id = bench.enqueue(bench.plan(topic, archive=slowly))
+    for _ in range(3):
+        take(bench, sources)
+        time.sleep(0.5)
+    assert bench.journal.head(run_id).open, "no snapshot was taken while it was read"
+    view = bench.wait(run_id)
+    assert view.run.state == "done", view.to_json()
+    take(bench, sources)  # it may have been begun before all of it had come
+    take(bench, sources)
+    more = bench.plan(topic)
+    (reading,) = more.unseen_readers
+    assert (reading.measured, reading.suspected) == ("measured", False)
+    assert reading.bytes_out is not None
+    assert reading.bytes_out < 100_000, "brokers sent what nobody took"
+    assert GUARD not in {guard.name for p in more.partitions for guard in p.guards}
+
+    producer = Producer(client(bench.bootstrap))
+    for _ in range(RECORDS):
+        producer.produce(topic, chance.randbytes(1000), partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    reader = Consumer(client(bench.bootstrap, **{"group.id": "x", "enable.auto.commit": "false"}))
+    reader.assign([TopicPartition(topic, 0, RECORDS // 2 - 1)])
+    count, until = 0, time.monotonic() + 60
+    while count < RECORDS and time.monotonic() < until:
+        count += len(reader.consume(RECORDS, timeout=0.5))
+    reader.close()
+    take(bench, sources)
+    (reading,) = bench.plan(topic).unseen_readers
+    assert reading.suspected
+    assert RECORDS * 1000 < int(reading.bytes_out or 0) < RECORDS * 1200

@@ -115,19 +115,26 @@ def _restore(
     from dashboard.archive.restored_topic import Notes
     from dashboard.cluster.live import connect
     from dashboard.cluster.produce import RecordClient
+    from dashboard.store import own_reads
+    from dashboard.store.snapshots import ClusterStore
 
     target = context.known_target(args, settings) if _nothing_named(args) else None
     target = target or context.target(args, settings)
+    store = context.open_store(settings.data)
     with connect(target.client, settings.broker_timeout) as live:
         cluster_id = live.cluster_id()
         folder = settings.state_dir / "restores" / cluster_id
-        restore = Restore(
-            archive, archive.topic(args.topic), live,
-            RecordClient(target.client, cluster_id, args.compression), Notes(folder),
-            settings.broker_timeout.total_seconds(), _reporter(),
-        )  # fmt: skip
+        of_cluster, name = ClusterStore(store, cluster_id), f"restore-{args.to_topic}"
         goal = Goal(args.to_topic, args.existing, partitions)
-        with context.open_journal(settings) as journal:
+        with (
+            own_reads.reading(of_cluster, name, output.progress) as took,
+            context.open_journal(settings) as journal,
+        ):
+            restore = Restore(
+                archive, archive.topic(args.topic), live,
+                RecordClient(target.client, cluster_id, args.compression, took=took), Notes(folder),
+                settings.broker_timeout.total_seconds(), _reporter(),
+            )  # fmt: skip
             begun = Restoration(
                 "begun", archive.run.cluster_id, archive.run.run_id, archive.url,
                 restore.topic.topic, cluster_id, args.to_topic, 0, False,

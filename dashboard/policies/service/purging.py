@@ -17,7 +17,7 @@ from dashboard.policies.service.switching import standing
 from dashboard.purge.evidence.estimates import most_freed
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.archiving import Reading
-from dashboard.purge.execute.carrying import carry_out, held
+from dashboard.purge.execute.carrying import carry_out, held, say
 from dashboard.purge.jobs.queue import enqueue_policy
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_policies import PolicyClaim
@@ -28,6 +28,7 @@ from dashboard.settings.current import CurrentSettings
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.read_only import each_second
 from dashboard.settings.settings import Settings
+from dashboard.store import own_reads
 from dashboard.store.connections import client_of_run
 from dashboard.store.snapshots import ClusterStore
 
@@ -103,6 +104,7 @@ def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
             reading=Reading(
                 lambda: client_of_run(site.settings, site.store, site.connection),
                 lambda: site.settings.archive,
+                lambda name: own_reads.reading(site.store, name, say),
             ),
         )  # fmt: skip
 

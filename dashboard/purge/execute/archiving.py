@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ from dashboard.core.errors import (
     SettingsError,
 )
 from dashboard.domain.model import TopicPartition
+from dashboard.domain.records import Took
 from dashboard.purge.evidence.look import refuse_without_offsets_topic
 from dashboard.purge.execute.archive_gate import Proofs, other_records, unproved
 from dashboard.purge.execute.recheck import Rechecked, Refusal
@@ -65,13 +66,15 @@ class InPlace:
 
 @dataclass(frozen=True)
 class Reading:
-    """How records are read and written: client properties, the settings of now, and what makes a
-    consumer for these, a cluster's id and a topic.
+    """How records are read and written: client properties, the settings of now, what makes a
+    consumer for these, a cluster's id and a topic, and what keeps for a run how much was fetched
+    (`store.own_reads`).
     """
 
     client: Callable[[], Mapping[str, str]]
     settings: Callable[[], ArchiveSettings]
-    open_reader: Callable[[Mapping[str, str], str, str], Reader] = RangeReader
+    note: Callable[[str], AbstractContextManager[Took]]
+    open_reader: Callable[[Mapping[str, str], str, str, Took], Reader] = RangeReader
 
 
 @dataclass
@@ -110,14 +113,14 @@ class Archiving:
             archive, fresh = self._begun(rows, sealer)
             told = _Telling(self, archive)
             told.tell("archiving" if fresh else None)
-            keeper = Keeper(
-                self.place, archive, settings, self.live, lambda: self._reader(rows),
-                self._compacted(), hold, told.heard, sealer, fresh, self.sleep,
-                self._hashed,
-            )  # fmt: skip
             wanted = {row.key for row in rows}
             ranges = [r for r in archive.partitions if r.key in wanted]
-            found = keeper.keep(ranges)
+            with self.reading.note(self.run.run_id) as took:
+                found = Keeper(
+                    self.place, archive, settings, self.live, lambda: self._reader(rows, took),
+                    self._compacted(), hold, told.heard, sealer, fresh, self.sleep,
+                    self._hashed,
+                ).keep(ranges)  # fmt: skip
         except FAILURES:
             self._failed()
             raise
@@ -267,9 +270,9 @@ class Archiving:
             ),
         )  # fmt: skip
 
-    def _reader(self, rows: Sequence[PartitionRow]) -> Reader:
+    def _reader(self, rows: Sequence[PartitionRow], took: Took) -> Reader:
         reading = self.reading
-        return reading.open_reader(reading.client(), self.run.cluster_id, rows[0].topic)
+        return reading.open_reader(reading.client(), self.run.cluster_id, rows[0].topic, took)
 
     def _compacted(self) -> Callable[[str], bool]:
         entries = self.live.configs(sorted(t.topic for t in self._known().topics))

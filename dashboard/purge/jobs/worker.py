@@ -33,6 +33,7 @@ from dashboard.settings import settings as settings_file
 from dashboard.settings.current import CurrentSettings
 from dashboard.settings.read_only import each_second, either
 from dashboard.settings.settings import Settings
+from dashboard.store import own_reads
 from dashboard.store.connections import client_of_run
 from dashboard.store.snapshots import ClusterStore, Store
 
@@ -93,6 +94,7 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
             reading=Reading(
                 lambda: client_of_run(chosen, _store(run), run.connection),
                 lambda: current.get().archive,
+                lambda name: own_reads.reading(_store(run), name, say),
             ),
         )  # fmt: skip
         ReplicaWatch(

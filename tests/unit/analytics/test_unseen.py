@@ -19,6 +19,7 @@ from dashboard.collect.collected_tables import table_of, to_arrow
 from dashboard.core.clock import format_time
 from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, labels
 from dashboard.history import readings
+from dashboard.store.own_reads import Fetched, OwnRead
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.spark.test_unseen import snapshot
@@ -109,7 +110,12 @@ def test_tasks_find_in_any_number_of_buckets_what_a_plan_reads(
 ) -> None:
     for hour in range(HOURS):
         write(store, hour, silent=[2] if hour in (9, 25) else [])
-    rows, newest = found(copied(store, "other", buckets))
+    other = copied(store, "other", buckets)
+    ids = store.ids("snapshots")
+    archived = OwnRead(ids[12], ids[13], (Fetched("topic-3", 1, 2 * MIB),))
+    for of in (store, other):
+        of.write_record("reads/some.json", archived)
+    rows, newest = found(other)
     planned = readings.topic_readings(store, TOPICS, newest.taken_at)
     assert rows.keys() == planned.keys()
     for topic, told in planned.items():
@@ -121,6 +127,7 @@ def test_tasks_find_in_any_number_of_buckets_what_a_plan_reads(
             told.why, told.until, told.suspected, told.measured), topic  # fmt: skip
     suspected = {topic for topic, row in rows.items() if row["suspected"]}
     assert suspected == {t for n, t in enumerate(TOPICS) if n % 3 == 0}
+    assert rows["topic-3"]["bytes_out"] == rows["topic-9"]["bytes_out"] - 2 * MIB
 
 
 def test_a_suspicion_stands_while_nothing_is_measured_and_ends_by_a_day_without_it(

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from dashboard.archive import keep
 from dashboard.archive.format import read_batches
 from dashboard.archive.manifest import RunArchive, part_name, partition_name
 from dashboard.archive.place import Place, begin, committed
-from dashboard.cluster.ranges import OUT_OF_RANGE, RangeError, Records
+from dashboard.cluster.ranges import OUT_OF_RANGE, RangeError, Records, untold
 from dashboard.core.clock import Stopwatch
 from dashboard.core.errors import ArchiveError, ClusterError, JournalError, RefusedError
 from dashboard.domain.model import BatchSpan, TopicPartition, TopicState
@@ -102,7 +103,9 @@ class ArchiveRoom(Room):
 
     @property
     def reading(self) -> Reading:
-        return Reading(dict, lambda: SETTINGS, lambda *_: _Reader(self.live))
+        return Reading(
+            dict, lambda: SETTINGS, lambda _: nullcontext(untold), lambda *_: _Reader(self.live)
+        )
 
     def execution(self, run_id: str, **more: Any) -> Execution:
         return super().execution(run_id, archiving=self.archiving(run_id), **more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,45 @@ def test_groups_explain_what_they_committed_their_way_forward() -> None:
     ]
     # steady 60, reset 30 after it went back, born 50 from the log start.
     assert reading(samples, TOPIC).explained_bytes == (60 + 30 + 50) * 1000
+
+
+def ours(at: Sample, *going_on: str, **sizes: int) -> Sample:
+    """With what Lowwater fetched of the topic since the sample before, by broker (`b1`)."""
+    fetched = {TOPIC: {int(name[1:]): size for name, size in sizes.items()}} if sizes else {}
+    return replace(at, ours=fetched, going_on=frozenset(going_on))
+
+
+def test_what_an_archive_read_is_taken_off() -> None:
+    samples = [
+        sample(0, {1: 0, 2: 0}),
+        ours(sample(30, {1: 40 * MIB, 2: 9 * MIB}), TOPIC),  # it goes on
+        ours(sample(60, {1: 90 * MIB, 2: 10 * MIB + 7}), b1=90 * MIB - 3, b2=10 * MIB),
+        sample(90, {1: 90 * MIB + 4, 2: 10 * MIB + 7}),
+    ]
+    found = reading(samples, TOPIC)
+    assert (found.bytes_out, found.suspected, found.window_ms) == (3 + 7 + 4, False, 5_400_000)
+    assert reading(samples[:2], TOPIC).measured == "not measured"
+    assert reading([*samples[:3], sample(90, {1: 99 * MIB, 2: 10 * MIB})], TOPIC).suspected
+
+
+def test_no_more_is_taken_off_than_surely_was_our_own() -> None:
+    restarted = [
+        sample(0, {1: 50 * MIB, 2: 0}),
+        ours(sample(30, {1: 9 * MIB, 2: 8 * MIB}), b1=40 * MIB, b2=40 * MIB),
+        sample(60, {1: 9 * MIB + 5, 2: 9 * MIB}),
+    ]
+    # Of broker 1 nobody knows what was lost with its counter; of 2 less left than was noted.
+    assert reading(restarted, TOPIC).bytes_out == 9 * MIB + 5 + MIB
+    before = [ours(sample(0, {1: 9 * MIB, 2: 0}), b1=9 * MIB), sample(30, {1: 18 * MIB, 2: 0})]
+    assert reading(before, TOPIC).bytes_out == 9 * MIB, "what was read before the span is not of it"
+    gap = [
+        sample(0, {1: 0, 2: 0}),
+        ours(sample(30, {1: math.nan, 2: 0}), b1=20 * MIB),
+        sample(60, {1: 21 * MIB, 2: 0}),
+    ]
+    assert reading(gap, TOPIC).bytes_out == MIB, "a number that is none hides no bytes of ours"
+    uncounted = [sample(0, {1: 0}), ours(sample(30, {1: 9 * MIB}), b2=9 * MIB)]
+    assert reading(uncounted, TOPIC).suspected, "of a broker that nobody counts nothing is known"
 
 
 @pytest.mark.parametrize(

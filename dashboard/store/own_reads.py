@@ -1,0 +1,167 @@
+"""What Lowwater itself fetched of topics, kept beside the snapshots that its bytes show in.
+
+An archive reads each record that it keeps, and brokers count these bytes as any consumer's. Whoever
+asks whether somebody reads a topic unseen takes them off again (`safety/explained`): as many as a
+broker was seen to send, and only between two snapshots of which the first was whole before the
+reading began and the second was begun after it had ended. That goes by the order of snapshots;
+no clock is asked.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from dashboard.core.errors import StoreError
+from dashboard.domain.records import Took
+from dashboard.store.snapshot_files import unreadable
+from dashboard.store.snapshots import ClusterStore
+
+_FOLDER = "reads"
+# A snapshot that is begun while the newest note is so old is left out, too: the next one always is.
+_NOTED_EACH_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Bytes of a topic that a broker sent."""
+
+    topic: str
+    broker_id: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRead:
+    """One reading: `after` is the newest snapshot as it began, `until` the newest one as this was
+    written last ("": there was none).
+    """
+
+    after: str
+    until: str
+    fetched: tuple[Fetched, ...] = ()
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What of our readings one snapshot shows: `fetched` by topic and broker since the snapshots
+    before; of the topics in `going_on` we may have been reading when it was taken.
+    """
+
+    fetched: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    going_on: frozenset[str] = frozenset()
+
+
+@contextmanager
+def reading(cluster: ClusterStore, name: str, say: Callable[[str], None]) -> Iterator[Took]:
+    """A reading while the block lasts: it is given what is told, every two seconds and at the end.
+
+    A cluster of which nothing is collected has no note. One that cannot be written changes nothing
+    else, and is told: the bytes count as somebody's whom nobody knows.
+    """
+    sent: Counter[tuple[str, int]] = Counter()
+    lock, stop = threading.Lock(), threading.Event()
+    path, after = f"{_FOLDER}/{name}.{secrets.token_hex(4)}.json", _newest(cluster)
+    until = after or ""
+
+    def took(topic: str, broker_id: int, size_bytes: int) -> None:
+        with lock:
+            sent[topic, broker_id] += size_bytes
+
+    def note() -> None:
+        nonlocal until
+        until = max(until, _newest(cluster) or "")
+        with lock:
+            fetched = tuple(Fetched(*key, size) for key, size in sorted(sent.items()))
+        try:
+            cluster.write_record(path, OwnRead(str(after), until, fetched))
+        except StoreError as error:
+            say(f"{error.code}: what is read here will look like an unseen reader: {error.message}")
+
+    def keep() -> None:
+        while not stop.wait(_NOTED_EACH_SECONDS):
+            note()
+
+    if after is None:
+        yield took
+        return
+    note()
+    noting = threading.Thread(target=keep, daemon=True, name="own reads")
+    noting.start()
+    try:
+        yield took
+    finally:
+        stop.set()
+        noting.join()
+        note()
+
+
+def _newest(cluster: ClusterStore) -> str | None:
+    """None: nothing is kept of this cluster, or nobody can tell."""
+    with suppress(StoreError):
+        return cluster.latest("snapshots")
+    return None
+
+
+def placed(cluster: ClusterStore, ids: Sequence[str]) -> dict[str, Ours]:
+    """What of our readings each of these snapshots shows, in the order of their ids.
+
+    A note that cannot be read is left out: its bytes are nobody's then. Raises StoreError where
+    notes or snapshots cannot be listed.
+    """
+    notes = _notes(cluster)
+    if not notes:
+        return {}
+    every, ordered = cluster.ids("snapshots"), sorted(ids)
+    fetched: dict[str, dict[str, Counter[int]]] = {name: {} for name in ordered}
+    going_on: dict[str, set[str]] = {name: set() for name in ordered}
+    for note in notes.values():
+        # The one that was being taken as it ended: it may have asked some brokers before.
+        last = (every[bisect_right(every, note.until) :] or [note.until])[0]
+        first, end = bisect_right(ordered, note.after), bisect_right(ordered, last)
+        topics = {one.topic for one in note.fetched}
+        for name in ordered[first:end]:
+            going_on[name] |= topics
+        if last == note.until or end == len(ordered):
+            continue  # no snapshot shows all of it yet
+        of = fetched[ordered[end]]
+        for one in note.fetched:
+            of.setdefault(one.topic, Counter())[one.broker_id] += one.size_bytes
+    return {name: Ours(fetched[name], frozenset(going_on[name])) for name in ordered}
+
+
+def forget(cluster: ClusterStore) -> None:
+    """Remove the notes of readings that ended before the oldest kept snapshot was taken."""
+    with suppress(StoreError, OSError):  # the next collect tries again
+        notes = _notes(cluster)
+        oldest = min(cluster.ids("snapshots"), default="") if notes else ""
+        for path, note in notes.items():
+            if note.until < oldest:
+                cluster.fs.rm(f"{cluster.path}/{path}")
+
+
+def _notes(cluster: ClusterStore) -> dict[str, OwnRead]:
+    found = {}
+    for path in _paths(cluster):
+        with suppress(StoreError):  # damaged
+            if (note := cluster.record(path, OwnRead)) is not None:
+                found[path] = note
+    return found
+
+
+def _paths(cluster: ClusterStore) -> list[str]:
+    folder = f"{cluster.path}/{_FOLDER}"
+    try:
+        entries = cluster.fs.ls(folder, detail=True, refresh=True)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    names = sorted(entry["name"].rsplit("/", 1)[-1] for entry in entries)
+    return [f"{_FOLDER}/{name}" for name in names if name.endswith(".json")]
