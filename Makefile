@@ -79,8 +79,7 @@ notebooks: ## Run the notebooks on LOWWATER_DATA, PLAN and ARCHIVE, and store wh
 pictures: ## Make the documentation's pictures of the pages anew, on a newcomer's way through the demo
 	@tools/install.sh java chromium
 	@$(BIN)/python -m pytest -n0 tests/e2e/test_tour_in_browser.py
-	@cp artifacts/tour-overview.png docs/images/overview.png
-	@cp artifacts/tour-receipt.png docs/images/receipt.png
+	@for name in overview receipt report; do cp artifacts/tour-$$name.png docs/images/$$name.png; done
 
 requirements: ## Pin what pyproject.toml asks for, with hashes, and list the licences
 	@tools/install.sh

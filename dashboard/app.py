@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard.ui import tour
-from dashboard.ui.components import style
+from dashboard.ui.components import in_browser, style
 from dashboard.ui.components.states import caught
 from dashboard.ui.session import access, context, navigation, routes
 
@@ -20,6 +20,7 @@ def show_page() -> None:
     pages = [routes.page(name) for name in routes.TITLES]
     chosen = st.navigation(pages, position="hidden")  # our links say of which cluster they are
     style.apply()
+    in_browser.listen()
     if access.admitted():
         context.entered(chosen.url_path)
         navigation.show(context.this_page())

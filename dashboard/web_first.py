@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from urllib.parse import parse_qs
@@ -21,11 +22,12 @@ from dashboard.ui.session import access, collector, context, header, routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
 from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE, Meaning
-from dashboard.web_guard import Asgi, Message, Receive, Send
+from dashboard.web_guard import AFTER_PAINT, Asgi, Message, Receive, Send
 from dashboard.web_packed import Answer, asked, tell
 
 _LOG = logging.getLogger(__name__)
 _ROOT = b'<div id="root"></div>'  # where Streamlit draws: ours stands behind it
+_MAIN = re.compile(rb'<script type="module" crossorigin src="([^"<>]+)"></script>')
 # A server that has read nothing yet goes on reading for the session, and its visitor is not held.
 _MOST_SECONDS = 0.4
 # A browser's copy of a page bears numbers of its time, and a packed one takes in nothing.
@@ -90,8 +92,15 @@ def _is_page(scope: Message) -> bool:
 
 
 def _with(found: Answer, html: str) -> Answer:
-    """The page with the HTML behind its root; numbers are kept by no browser and no proxy."""
-    body = found.body.replace(_ROOT, _ROOT + html.encode(), 1)
+    """The page with the HTML behind its root, whose scripts begin once it is painted; numbers are
+    kept by no browser and no proxy.
+    """
+    body, told = found.body, html.encode()
+    if told and (main := _MAIN.search(body)):
+        fetched = b'<link rel="modulepreload" crossorigin href="%b">' % main[1]
+        body = body[: main.start()] + fetched + body[main.end() :]
+        told += b'<script data-src="%b">%b</script>' % (main[1], AFTER_PAINT.encode())
+    body = body.replace(_ROOT, _ROOT + told, 1)
     kept = [pair for pair in found.start["headers"] if pair[0].lower() not in _OF_THE_FILE]
     kept += [(b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
     return Answer({**found.start, "headers": kept}, body)

@@ -10,7 +10,9 @@ machine's address before they refuse.
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from hashlib import sha256
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -20,13 +22,28 @@ Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+# Begins a page's own scripts once the browser has painted what the page bears: run at once, as a
+# browser does with what it has already, they would hold that up for a second. In a tab that nobody
+# looks at nothing is painted.
+AFTER_PAINT = """{
+const {src} = document.currentScript.dataset;
+const begin = () => {
+  if (document.querySelector(`script[src="${src}"]`)) return;
+  const main = document.createElement("script");
+  Object.assign(main, {type: "module", crossOrigin: "", src: src});
+  document.head.append(main);
+};
+requestAnimationFrame(() => setTimeout(begin));
+setTimeout(begin, 1000);
+}"""
 # Streamlit needs inline styles, blob workers, WebAssembly and the one inline script of its
-# index.html (the hash). Nothing at all comes from, or goes to, another server.
+# index.html (the first hash). Nothing at all comes from, or goes to, another server.
 _POLICY = "; ".join(
     (
         "default-src 'self'",
         "script-src 'self' 'wasm-unsafe-eval' blob: "
-        "'sha256-THxz9J9+wf7rhwR2YkXJoSZ13UCmYyC+3lNDv2+8ugA='",
+        "'sha256-THxz9J9+wf7rhwR2YkXJoSZ13UCmYyC+3lNDv2+8ugA=' "
+        f"'sha256-{b64encode(sha256(AFTER_PAINT.encode()).digest()).decode()}'",
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data: blob:",
         "font-src 'self' data:",

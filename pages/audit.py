@@ -51,6 +51,7 @@ def show() -> None:
             "The journal is empty: nothing was queued from this machine.",
             "A purge starts on the page Purge, or with lowwater plan and apply.",
         )
+        kept.show_archives(context.settings(), chosen_cluster())  # of a machine before this one
         return
     cluster = chosen_cluster()
     if every := show_every(cluster, newest, runs):

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.arrow import records
+from dashboard.settings.price import Price, beside
 from dashboard.store.finding_rows import OrphanRow
 from dashboard.ui import making_room, orphan_rows, over_time, overview
 from dashboard.ui.components import markup, states
@@ -47,7 +48,8 @@ def show() -> None:
         making_room.alarm(rooms)
         making_room.offer(screen, rooms, findings.table("blockers"))
     replicas = _of(screen.snapshot.table("replicas"), int(name))
-    st.html(f'<div class="lw lw-sentence">{sentence(broker, replicas, mine)}</div>')
+    said = sentence(broker, replicas, mine, screen.price)
+    st.html(f'<div class="lw lw-sentence">{said}</div>')
     if rooms and not rooms[0].urgent:
         making_room.offer(screen, rooms, findings.table("blockers"))
     main, side = st.columns([4, 2.4], gap="medium")
@@ -67,7 +69,9 @@ def _of(table: pa.Table, broker_id: int) -> pa.Table:
     return table.filter(pc.equal(table["broker_id"], broker_id))
 
 
-def sentence(broker: Mapping[str, Any], replicas: pa.Table, disks: pa.Table) -> str:
+def sentence(
+    broker: Mapping[str, Any], replicas: pa.Table, disks: pa.Table, price: Price | None
+) -> str:
     """Where it is, what it leads, and what can leave there."""
     said = f"<strong>Broker {broker['broker_id']}</strong>"
     if not broker["reachable"]:
@@ -79,8 +83,9 @@ def sentence(broker: Mapping[str, Any], replicas: pa.Table, disks: pa.Table) -> 
     return (
         f"{said} has {markup.size(size)} in {formats.plural(replicas.num_rows, 'replica')} and "
         f"leads {formats.number(leads)} of them; "
-        f"{markup.strong(markup.size(at_once), RECLAIMABLE)} can leave there at once, read by "
-        f"every known group.<br><small>{text(broker['host'])}:{broker['port']}{rack}</small>"
+        f"{markup.strong(markup.size(at_once), RECLAIMABLE)}{text(beside(price, at_once))} can "
+        "leave there at once, read by every known group.<br><small>"
+        f"{text(broker['host'])}:{broker['port']}{rack}</small>"
     )
 
 

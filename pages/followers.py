@@ -12,14 +12,15 @@ from dashboard.core.words import duration, first_letter_up
 from dashboard.ui import lags
 from dashboard.ui.components import states, style
 from dashboard.ui.components.grid import one
-from dashboard.ui.components.markup import text
+from dashboard.ui.components.markup import link, size, table, text
 from dashboard.ui.session.context import Screen, Tables
 from dashboard.ui.session.header import analyzed
 from dashboard.views import followers as follower_rows
 from dashboard.views import formats
-from dashboard.views.followers import Point, Row, SlowUnit, Wanted, slow_units
+from dashboard.views.followers import Place, Point, Row, SlowUnit, Wanted, slow_units
 
 _SENTENCES = 6
+_PLACES = 12
 _BESIDE = 5  # columns of the heat map that leave room for something beside it
 
 
@@ -45,6 +46,7 @@ def show() -> None:
     with left:
         st.html(lags.heat_html(heat))
     with right:
+        st.html(places_html(findings.derived("places", lambda: follower_rows.places(followers))))
         show_low_watermark(followers, wanted.topic)
     if slow.num_rows:
         show_slow(screen, findings, wanted.kept(slow))
@@ -95,6 +97,27 @@ def choose(followers: pa.Table, slow: pa.Table) -> Wanted:
         broker=one(columns[1], "Broker", "broker", brokers),
         cause=one(columns[2], "Cause", "cause", causes),
     )
+
+
+def places_html(found: Sequence[Place]) -> str:
+    """A row for each log dir with followers, those with slow ones first."""
+    rows = [
+        (
+            f"{link('broker', str(p.broker_id), f'broker {p.broker_id}')} · "
+            f"{text(p.log_dir or '?')}",
+            formats.number(p.followers),
+            f"⚠ {formats.number(p.slow)}" if p.slow else "0",
+            formats.number(p.out_of_sync),
+            formats.UNKNOWN if p.lag_seconds is None else duration(p.lag_seconds),
+            size(p.lag_bytes),
+        )
+        for p in found[:_PLACES]
+    ]
+    rest = len(found) - _PLACES
+    more = f"<small>and {formats.plural(rest, 'log dir')} more</small>" if rest > 0 else ""
+    heads = ("Log dir", "Followers", "Slow", "Out of sync", "Longest lag", "Bytes behind")
+    shown = table(heads, rows, range(1, len(heads)))
+    return f'<div class="lw"><h2>By broker and log dir</h2>{shown}{more}</div>'
 
 
 def show_low_watermark(followers: pa.Table, topic: str | None) -> None:

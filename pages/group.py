@@ -11,6 +11,7 @@ import streamlit as st
 
 from dashboard.core.arrow import records
 from dashboard.core.words import first_letter_up
+from dashboard.settings.price import beside
 from dashboard.store.finding_rows import Blocker
 from dashboard.ui import over_time
 from dashboard.ui.components import markup, states
@@ -44,11 +45,12 @@ def show() -> None:
         return
     rows = sorted(mine.to_pylist(), key=lambda r: (-(r["bytes_held_alone"] or 0), r["topic"]))
     held, freed = (known_total(mine, f"bytes_{of}") for of in ("held_alone", "freed_if_waived"))
+    cost = beside(screen.price, freed)
     alive = standing(records(mine, Blocker), screen.now)
     st.html(
         f'<div class="lw lw-sentence"><strong>{text(name)}</strong> holds back '
-        f"{markup.strong(markup.size(held), HELD)}; {markup.size(freed)} would leave at once if it "
-        f"were {term('waived', 'waiver')}.<br><small>{text(alive)}</small></div>"
+        f"{markup.strong(markup.size(held), HELD)}; {markup.size(freed)}{text(cost)} would leave "
+        f"at once if it were {term('waived', 'waiver')}.<br><small>{text(alive)}</small></div>"
     )
     show_answers(name, rows, freed)
     over_time.group_line(screen, name)

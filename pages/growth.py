@@ -14,6 +14,7 @@ import streamlit as st
 
 from dashboard.core.words import days_ahead
 from dashboard.estimate.curves import SWING
+from dashboard.settings.price import Price, beside
 from dashboard.store.finding_rows import GrowthRow
 from dashboard.ui import over_time
 from dashboard.ui.components import grid, markup, states
@@ -45,14 +46,14 @@ def show() -> None:
         asked = choice.choose(screen)
     found = outcomes(known.disks, known.parts, effect_of(known, asked))
     with main:
-        show_disks(known, asked, found)
+        show_disks(known, asked, found, screen.price)
         show_topics(screen, soonest_first(found))
     advice.show_retention(screen)
 
 
-def show_disks(known: Known, asked: Scenario, found: list[Outcome]) -> None:
+def show_disks(known: Known, asked: Scenario, found: list[Outcome], price: Price | None) -> None:
     """The sentence, the table, and what it assumes."""
-    sentence = sentence_html(found, asked)
+    sentence = sentence_html(found, asked, price)
     st.html(f'<div class="lw lw-sentence">{sentence}</div>')
     st.html(table_html(found, asked))
     lines = [f"<p>{markup.text(line)}</p>" for line in assumptions(known, asked)]
@@ -84,8 +85,10 @@ def soonest_first(found: Sequence[Outcome]) -> list[Outcome]:
     return sorted(found, key=order)
 
 
-def sentence_html(found: Sequence[Outcome], asked: Scenario) -> str:
-    """When the first disk is full today, and when it, or another, would be."""
+def sentence_html(found: Sequence[Outcome], asked: Scenario, price: Price | None = None) -> str:
+    """When the first disk is full today, and when it, or another, would be; what leaves for that,
+    and what it costs.
+    """
     first = soonest_first(found)[0]
     growth = first.disk.growth
     if growth is None or growth.used_bytes_per_hour is None:
@@ -98,7 +101,8 @@ def sentence_html(found: Sequence[Outcome], asked: Scenario) -> str:
     if not asked.asks:
         return said
     gone = [outcome.gone.likely for outcome in found]
-    leaves = formats.UNKNOWN if None in gone else formats.size(sum(g or 0.0 for g in gone))
+    size = None if None in gone else round(sum(g or 0.0 for g in gone))
+    leaves = formats.size(size) + beside(price, size)
     when = markup.text(_first_then(found))
     return f"{said}<br>With what is chosen {markup.text(leaves)} leave now; {when}."
 

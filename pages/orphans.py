@@ -56,7 +56,7 @@ def show_sentence(screen: Screen, found: Tables, rows: Sequence[OrphanRow], once
     """How much lies there and may go, and all of it as files."""
     left, right = st.columns([7, 3], vertical_alignment="center")
     waiting = f"<br><small>{once_said(once)}</small>" if once else ""
-    said = orphan_rows.sentence(rows, screen.now)
+    said = orphan_rows.sentence(rows, screen.now, screen.price)
     left.html(f'<div class="lw lw-sentence">{said}{waiting}</div>')
     with right, st.container(horizontal=True, horizontal_alignment="right"):
         st.download_button(

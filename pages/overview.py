@@ -53,15 +53,16 @@ def show() -> None:
         st.html(overview.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
         routes.link("growth", "What fills them, and what would change when they are full")
         overview.blockers(screen)
+        overview.followers(screen)
     with right:
         show_next(screen, numbers)
         show_treemap(screen)
-    left, right = st.columns([5, 6], gap="medium")
+    beside = findings.table("orphans").num_rows > 0
+    left, right = st.columns([5, 6], gap="medium") if beside else (st.container(), st.container())
     with left:
-        overview.followers(screen)
-        overview.orphans(screen)
-    with right:
         runs.recent(screen)
+    with right:
+        overview.orphans(screen)
     if (room := demo_faults.room()) is not None:
         overview.demo_panel(room)
         tour.offer(room)
@@ -73,11 +74,11 @@ def figures_of(screen: Screen, findings: Tables) -> tuple[Figure, ...]:
     def made() -> tuple[Figure, ...]:
         source = open_source(
             screen.cluster, (), screen.now, screen.settings.every,
-            analysis_id=findings.id, read=findings.table,
+            analysis_id=findings.id, read=findings.table, price=screen.price,
         )  # fmt: skip
         return storage.figures(source)
 
-    return findings.derived("figures", made)
+    return findings.derived(f"figures, {screen.price}", made)
 
 
 def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
@@ -117,7 +118,7 @@ def show_nothing(screen: Screen, numbers: Headline) -> None:
 
 def show_next(screen: Screen, numbers: Headline) -> None:
     """What to do next, each line a link to where it is done."""
-    steps = next_steps(numbers, rows_of(screen))
+    steps = next_steps(numbers, rows_of(screen), screen.price)
     if not steps:
         return
     st.html('<div class="lw"><h2>What to do next</h2></div>')

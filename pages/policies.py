@@ -28,6 +28,7 @@ from dashboard.ui.session import access, context
 from dashboard.ui.session.context import Screen
 from dashboard.ui.session.header import header
 from dashboard.views import formats, policy_texts
+from dashboard.views.archive_texts import brought_back
 
 _LIVE = timedelta(seconds=5)
 
@@ -195,7 +196,7 @@ def switch(screen: Screen, policy: Policy) -> None:
 
 def _on(screen: Screen, policy: Policy, standing: Standing, state: PolicyState | None) -> None:
     hold = state.hold if state and state.enabled else None
-    st.html(_asked(policy.confirmation(screen.called), standing, hold))
+    st.html(_asked(policy, policy.confirmation(screen.called), standing, hold))
     left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
     typed = left.text_input(
         "Confirmation", key=f"policy-confirm-{policy.name}", live=True, autocomplete="off"
@@ -215,7 +216,7 @@ def _on(screen: Screen, policy: Policy, standing: Standing, state: PolicyState |
     st.caption(blocked or f"Ready. Purges begin when a service runs. {_REACH}")
 
 
-def _asked(sentence: str, standing: Standing, hold: Hold | None) -> str:
+def _asked(policy: Policy, sentence: str, standing: Standing, hold: Hold | None) -> str:
     """What the sentence is typed for; of one that is held, why, in the words of its hold."""
     why = ""
     if standing == "changed":
@@ -223,9 +224,10 @@ def _asked(sentence: str, standing: Standing, hold: Hold | None) -> str:
     if hold is not None:
         again = f"{first_letter_up(hold.ask)}, then confirm it again."
         why += f"{text(first_letter_up(hold.why))}. {text(again)} "
+    back = brought_back(kept=bool(policy.archive))
     return (
         f'<div class="lw">{why}Switched on, it purges by itself, again and again; records that are '
-        "deleted cannot be brought back. Type this sentence to confirm: "
+        f"deleted {back}. Type this sentence to confirm: "
         f"<code>{text(sentence)}</code></div>"
     )
 

@@ -29,6 +29,7 @@ from dashboard.ui.session import access, context, routes
 from dashboard.ui.session.context import Screen
 from dashboard.ui.session.header import header
 from dashboard.views import formats
+from dashboard.views.archive_texts import brought_back
 
 _LIVE = timedelta(seconds=1.5)
 
@@ -81,7 +82,8 @@ def show() -> None:
         step(3, "Mode", "whom to wait for")
         mode = choose_mode(screen, draft)
     with st.container(border=True):
-        step(4, "Confirm", "records that are deleted cannot be brought back")
+        back = brought_back(kept=draft.plan.archive is not None)
+        step(4, "Confirm", f"records that are deleted {back}")
         confirming.confirm(draft, mode)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.settings.price import Price
+from dashboard.settings.price import Price, beside
 from dashboard.ui import reclaimable
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.glossary import term
@@ -87,9 +87,10 @@ def show_totals(
     if waived:
         names = markup.text(", ".join(waived))
         once = total(rows, "at_once_bytes") - total(before, "at_once_bytes")
+        cost = markup.text(beside(price, now - was))
         said += (
-            f" <b>+{markup.size(now - was)}</b> if {names} were waived, {markup.size(once)} of it "
-            "at once."
+            f" <b>+{markup.size(now - was)}</b>{cost} if {names} were waived, {markup.size(once)} "
+            "of it at once."
         )
     if price:
         said += f" To keep what is consumed costs about {markup.text(price.a_month(now))}."

@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard.core.arrow import records
 from dashboard.safety.unseen_readers import of_finding, suspicion
-from dashboard.settings.price import Price
+from dashboard.settings.price import Price, beside
 from dashboard.store.finding_rows import Blocker, GrowthRow
 from dashboard.topics.retention_fit import SHORTER, span
 from dashboard.ui import lags, over_time, reclaimable, segments
@@ -71,12 +71,13 @@ def show() -> None:
 def sentence(row: TopicRow, price: Price | None = None) -> str:
     """On disk, consumed, held back, by whom; what it costs where a price is set."""
     owner = f"readers declared by {text(row.owner)}" if row.owner else "readers not declared"
+    given = beside(price, row.reclaimable_bytes)
     cost = f" It costs about {text(price.a_month(row.size_bytes))}." if price else ""
     return (
         f"<strong>{text(row.topic)}</strong> has {markup.size(row.size_bytes)} on disk in "
         f"{formats.plural(row.partitions, 'partition')}: "
-        f"{markup.strong(markup.size(row.reclaimable_bytes), RECLAIMABLE)} consumed by every known "
-        f"group, {markup.size(row.at_once_bytes)} of it would leave at once; "
+        f"{markup.strong(markup.size(row.reclaimable_bytes), RECLAIMABLE)}{text(given)} consumed "
+        f"by every known group, {markup.size(row.at_once_bytes)} of it would leave at once; "
         f"{markup.strong(markup.size(row.held_bytes), HELD)} held back.<br><small>{owner}; all "
         f"replicas together.{cost}</small>"
     )
@@ -86,11 +87,12 @@ def show_answers(screen: Screen, row: TopicRow, blockers: Sequence[Blocker]) -> 
     """Each answer with its bytes; nothing here changes the cluster."""
     st.html('<div class="lw"><h2>What can be done</h2></div>')
     if row.free_partitions and row.free_bytes:
-        label = f"Plan a purge: {formats.size(row.free_bytes)} below its targets"
+        cost = plain(beside(screen.price, row.free_bytes))
+        label = f"Plan a purge: {formats.size(row.free_bytes)} below its targets{cost}"
         if st.button(label, type="primary", key="topic-purge"):
             routes.plan_purge([row.topic])
     _say(waiting(row))
-    waive(row, blockers)
+    waive(row, blockers, screen.price)
     shorten(screen, row.topic)
 
 
@@ -106,7 +108,7 @@ def waiting(row: TopicRow) -> str:
     return said
 
 
-def waive(row: TopicRow, blockers: Sequence[Blocker]) -> None:
+def waive(row: TopicRow, blockers: Sequence[Blocker], price: Price | None) -> None:
     """The groups whose waiver would free something, each with a plan."""
     freeing = [b for b in blockers if b.bytes_freed_if_waived]
     if not freeing:
@@ -115,7 +117,8 @@ def waive(row: TopicRow, blockers: Sequence[Blocker]) -> None:
         _say("Waive: a group that shall not count loses what it has not read here; with a reason.")
     for blocker in freeing:
         group, size = blocker.group_id, formats.size(blocker.bytes_freed_if_waived)
-        label = f"Waive {plain(group)}: {size} at once"
+        cost = plain(beside(price, blocker.bytes_freed_if_waived))
+        label = f"Waive {plain(group)}: {size} at once{cost}"
         if st.button(label, key=f"waive {group}"):
             routes.plan_purge([row.topic], [group])
 

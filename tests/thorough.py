@@ -216,6 +216,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_the_fleet_leads_to_each_cluster_and_breaks_no_rule",
         "tests/e2e/test_clusters_in_browser.py::"
         "test_the_row_of_pages_keeps_the_cluster_and_back_is_one_step",
+        "tests/e2e/test_links_in_browser.py::test_a_button_copies_the_lines_beside_it",
         "tests/e2e/test_links_in_browser.py::test_a_page_that_follows_keeps_its_place",
         "tests/e2e/test_links_in_browser.py::"
         "test_a_slash_leads_to_the_search_from_anywhere_but_another_field",

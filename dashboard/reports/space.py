@@ -32,6 +32,7 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
+from dashboard.settings.price import beside
 from dashboard.store.finding_rows import Blocker
 from dashboard.views import formats
 from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
@@ -114,10 +115,11 @@ class Space:
         """The large numbers of topics."""
         topics = formats.plural(len(self.topics), "topic")
         unknown = f"{formats.plural(self.held_unknown, 'topic')} unknown"
+        cost = beside(self.price, self.consumed)
         held_note = unknown if self.held_unknown else "by groups"
         return (
             Figure("On disk", size(self.on_disk), f"{topics}, all replicas"),
-            Figure("Reclaimable", size(self.consumed, RECLAIMABLE), "read by every group"),
+            Figure("Reclaimable", size(self.consumed, RECLAIMABLE), f"read by every group{cost}"),
             Figure("Readers declared", size(self.declared, RECLAIMABLE), "of it, safe to plan"),
             Figure("Held back", size(self.held, HELD), held_note),
         )

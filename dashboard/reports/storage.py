@@ -73,7 +73,7 @@ _MOST_NAMED = 6
 
 def next_steps(space: Space) -> tuple[str, ...]:
     """The sentences of Overview; the first one with its line to run."""
-    steps = steps_of(space.numbers, space.topics)
+    steps = steps_of(space.numbers, space.topics, space.price)
     return tuple(
         f"{step.said}: {_plan_line(step.names)}" if step.kind == "purge" else f"{step.said}."
         for step in steps
@@ -98,7 +98,7 @@ def idle_section(source: Source) -> tuple[Section, ...]:
     if not rows:
         return ()
     found = idle(rows, rows[0].idle_days, source.age.unusable, source.ask)
-    says = [text(f"{source.age.said}: {headline(found)}")]
+    says = [text(f"{source.age.said}: {headline(found, source.price)}")]
     if source.age.unusable:
         says.append(text(f"No topic is proposed: {source.age.unusable}."))
     if found.deletable:
@@ -132,7 +132,7 @@ def retention_section(source: Source) -> tuple[Section, ...]:
     rows = in_order(records(source.read("retention_fit"), RetentionFit))
     if not rows:
         return ()
-    says = [text(f"{source.age.said}: {retention_headline(rows)}")]
+    says = [text(f"{source.age.said}: {retention_headline(rows, source.price)}")]
     shorter = [row for row in rows if row.verdict == SHORTER]
     if source.age.unusable:
         says.append(text(f"None is proposed: {source.age.unusable}."))

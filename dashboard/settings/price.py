@@ -11,6 +11,7 @@ from dashboard.core.errors import SettingsError
 from dashboard.settings.values import section
 
 _GIB = 2**30
+_CENT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,13 @@ class Price:
         if size_bytes is None:
             return ""
         cost = size_bytes / _GIB * self.per_gib_month
-        return f"{cost:,.2f}".replace(",", "\u202f") + f" {self.currency} a month"
+        figure = "<0.01" if 0 < cost < _CENT / 2 else f"{cost:,.2f}".replace(",", "\u202f")
+        return f"{figure} {self.currency} a month"
+
+
+def beside(price: Price | None, size_bytes: int | None) -> str:
+    """` (2.42 EUR a month)`, to stand behind these bytes; empty without a price, or any bytes."""
+    return f" ({price.a_month(size_bytes)})" if price and size_bytes else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dashboard.core.clock import format_time
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.words import binary
 from dashboard.domain.system_topics import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
+from dashboard.settings.price import Price, beside
 from dashboard.topics.retention_fit import named, span
 
 IDLE, READ, WRITTEN, UNKNOWN = "idle", "read", "written", "unknown"
@@ -204,16 +205,19 @@ def _days(days: int) -> str:
     return "1 day" if days == 1 else f"{days} days"
 
 
-def headline(found: Idle) -> str:
+def headline(found: Idle, price: Price | None = None) -> str:
     """How many topics are idle, what deleting those proposed would give back, what is not known.
 
-    Bytes are those of all replicas; unmeasured ones are left out and said to be.
+    Bytes are those of all replicas; unmeasured ones are left out and said to be. `price` tells
+    what they cost.
     """
     idle_rows, offered = found.of(IDLE), found.deletable
     said = f"{_topics(len(idle_rows))} idle for {_days(found.days)} or more"
     if offered:
         known = [row.size_bytes for row in offered if row.size_bytes is not None]
-        said += f"; {_deleting(len(offered))} give back {binary(sum(known))}" if known else ""
+        if known:
+            cost = beside(price, sum(known))
+            said += f"; {_deleting(len(offered))} give back {binary(sum(known))}{cost}"
         if len(known) < len(offered):
             said += f"; of {len(offered) - len(known)} the bytes are not known"
     withheld = len(idle_rows) - len(offered)

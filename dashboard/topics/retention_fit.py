@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from dashboard.core.clock import format_time
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.words import binary
+from dashboard.settings.price import Price, beside
 
 SHORTER, KEEP, TOO_SHORT, UNKNOWN = "shorter", "keep", "too-short", "unknown"
 FORMS = ("kafka-configs", "terraform", "strimzi")
@@ -141,8 +142,10 @@ def span(length_ms: int | None) -> str:
     return f"{length_ms} ms"
 
 
-def headline(rows: Sequence[RetentionFit]) -> str:
-    """How many topics may keep records for less, and what that frees, with its bounds."""
+def headline(rows: Sequence[RetentionFit], price: Price | None = None) -> str:
+    """How many topics may keep records for less, and what that frees, with its bounds; `price`
+    tells what those bytes cost.
+    """
     shorter = [row for row in rows if row.verdict == SHORTER]
     unknown = sum(row.verdict == UNKNOWN for row in rows)
     said = f"{len(shorter)} of {len(rows)} topics with declared readers may keep records for less"
@@ -152,7 +155,8 @@ def headline(rows: Sequence[RetentionFit]) -> str:
             binary(sum(getattr(row, f"freed_{end}_bytes") for row in known))
             for end in ("low", "likely", "high")
         )
-        said += f"; that frees {likely} on all replicas ({low} to {high})"
+        cost = beside(price, sum(row.freed_likely_bytes or 0 for row in known))
+        said += f"; that frees {likely}{cost} on all replicas ({low} to {high})"
     if len(known) < len(shorter):
         said += f"; of {len(shorter) - len(known)} the bytes are not known"
     return said + (f"; of {unknown} it is not known" if unknown else "") + "."

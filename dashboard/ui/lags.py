@@ -246,13 +246,13 @@ def select_slow(rows: Sequence[Row], told: Mapping[Replica, Sequence[Point]]) ->
             "Records": number(format="localized", width=82),
             "Bytes": number(f"Bytes{unit}", format="%.2f", width=92),
             "Lag lately": st.column_config.LineChartColumn(
-                width=100, y_min=0, help="Records behind over the last half hour, as measured"),
-            "Trend": text(width=125),
-            "Log start": text(width=150, help="How far its log start is behind its leader's; "
+                width=90, y_min=0, help="Records behind over the last half hour, as measured"),
+            "Trend": text(width=118),
+            "Log start": text(width=132, help="How far its log start is behind its leader's; "
                               "a wait-all purge waits for the one that holds the low watermark"),
             "Since": st.column_config.DatetimeColumn(format="distance", width=95),
-            "Cause": text(width=90),
-            "Reason": text(width=270),
+            "Cause": text(width=75),
+            "Reason": text(width=150),
         },
         map(str, map(replica, rows)),
         key="slow",

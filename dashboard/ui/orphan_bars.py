@@ -13,7 +13,7 @@ from dashboard.core.words import binary
 from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY, KINDS, STRAY
 from dashboard.orphans.verdicts import MissingInventory
 from dashboard.store.finding_rows import DiskRow, OrphanRow
-from dashboard.ui.components import markup
+from dashboard.ui.components import in_browser, markup
 from dashboard.views import colours, formats
 
 # One bar per log dir: what its used bytes are made of, orphans by kind.
@@ -202,7 +202,7 @@ def show_missing(missing: Sequence[MissingInventory], hosts: Mapping[int, str]) 
             f'<div class="lw lw-card"><h3>▨ {missing_title(missing)}</h3><p>Indexes, other files, '
             "or orphans: an inventory tells them apart. It reads, and changes nothing.</p></div>"
         )
-        st.code(missing_lines(missing[:MISSING_SHOWN], hosts), language=None, wrap_lines=True)
+        in_browser.copyable(missing_lines(missing[:MISSING_SHOWN], hosts))
         rest = len(missing) - MISSING_SHOWN
         if rest > 0:
             st.caption(f"and {formats.plural(rest, 'broker')} more: lowwater orphans lists them.")
@@ -211,7 +211,7 @@ def show_missing(missing: Sequence[MissingInventory], hosts: Mapping[int, str]) 
         with st.expander("Without ssh: the line for sh on the host itself"):
             for line, brokers in _by_line(missing[:MISSING_SHOWN]).items():
                 st.caption(f"broker {', '.join(map(str, brokers))}")
-                st.code(line, language=None, wrap_lines=True)
+                in_browser.copyable(line)
 
 
 def missing_title(missing: Sequence[MissingInventory]) -> str:

@@ -14,8 +14,9 @@ from dashboard.core.arrow import records
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 from dashboard.orphans.verdicts import NEVER_SWEPT
+from dashboard.settings.price import Price, beside
 from dashboard.store.finding_rows import DiskRow, OrphanRow
-from dashboard.ui.components import grid, markup
+from dashboard.ui.components import grid, in_browser, markup
 from dashboard.ui.components.glossary import term
 from dashboard.views import formats
 from dashboard.views.colours import ORPHAN
@@ -67,15 +68,18 @@ def total(rows: Iterable[OrphanRow]) -> int:
     return sum(row.on_disk or 0 for row in rows)
 
 
-def sentence(rows: Sequence[OrphanRow], now: datetime) -> str:
-    """How much lies there, how much of it may go, and when the rest is looked at again (HTML)."""
+def sentence(rows: Sequence[OrphanRow], now: datetime, price: Price | None = None) -> str:
+    """How much lies there, how much of it may go, and when the rest is looked at again (HTML);
+    `price` tells what those bytes cost.
+    """
     whole = markup.strong(markup.size(total(rows)), ORPHAN)
-    parts = [f"{whole} in {formats.plural(len(rows), 'orphan')}."]
+    parts = [f"{whole}{_cost(price, rows)} in {formats.plural(len(rows), 'orphan')}."]
     ready = [row for row in rows if sweepable(row)]
     if ready:
         count = formats.plural(len(ready), "folder")
         parts.append(
-            f"<b>{markup.size(total(ready))}</b> {term('may go now', 'verdict')}, in {count}."
+            f"<b>{markup.size(total(ready))}</b>{_cost(price, ready)} "
+            f"{term('may go now', 'verdict')}, in {count}."
         )
     else:
         parts.append("Nothing may go yet.")
@@ -93,6 +97,10 @@ def sentence(rows: Sequence[OrphanRow], now: datetime) -> str:
     if unknown:
         parts.append(f"The size of {formats.number(unknown)} is not known.")
     return " ".join(parts)
+
+
+def _cost(price: Price | None, rows: Iterable[OrphanRow]) -> str:
+    return markup.text(beside(price, total(rows)))
 
 
 def sweepable(row: OrphanRow) -> bool:
@@ -195,7 +203,7 @@ def show_cards(rows: Sequence[OrphanRow], lines: Mapping[int, str], now: datetim
             with place, st.container(border=True, height="stretch"):
                 st.html(card_html(row, now))
                 if sweepable(row):
-                    st.code(lines[row.broker_id], language=None, wrap_lines=True)
+                    in_browser.copyable(lines[row.broker_id])
     rest = len(rows) - len(shown)
     if rest > 0:
         st.caption(f"and {formats.plural(rest, 'card')} more: filter, or select rows.")

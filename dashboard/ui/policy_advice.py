@@ -24,7 +24,7 @@ from dashboard.policies.simulate.simulate import Simulation
 from dashboard.settings.policies.policy import REPARTITION, Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
-from dashboard.ui.components import markup, states, style
+from dashboard.ui.components import in_browser, markup, states, style
 from dashboard.ui.components.markup import text
 from dashboard.ui.growth.advice import AGAIN
 from dashboard.ui.purge.runs import open_journal
@@ -172,7 +172,7 @@ def show_first(screen: Screen) -> None:
         next_step(screen.settings.source),
     )
     st.html(f'<div class="lw"><p>{why(topics, groups)}</p></div>')
-    st.code(sample(screen.key, topics, groups), language="toml")
+    in_browser.copyable(sample(screen.key, topics, groups))
 
 
 def next_step(source: Path | None) -> str:

@@ -72,7 +72,7 @@ _SIZES = (
     ("Later", "later_bytes", "Below the target, in segments that hold newer records too"),
     ("Held back", "held_bytes", "Above the lowest commit: somebody has not read it"),
 )
-_WIDTHS = (84, 112, 84, 80, 104)
+_WIDTHS = (68, 94, 72, 60, 82)
 _NEEDED = "it takes 3 snapshots over 10 minutes."
 GROWTH = "Growth per hour"
 _GROWTH_WHY = (
@@ -120,11 +120,10 @@ def show(rows: Sequence[TopicRow], growth: Mapping[str, int], key: str) -> list[
         several=True,
         alt="Topics with bytes on disk, reclaimable at once and later, held back, and guards",
     )
-    new = sum(row.topic not in growth for row in rows)
-    if new:
-        st.caption(
-            f"{GROWTH}: not enough history yet for {formats.plural(new, 'topic')}; {_NEEDED}"
-        )
+    said = f"Sizes in {units['On disk']}, growth in {units[GROWTH]} an hour."
+    if new := sum(row.topic not in growth for row in rows):
+        said += f" {GROWTH}: not enough history yet for {formats.plural(new, 'topic')}; {_NEEDED}"
+    st.caption(said)
     if len(rows) == 1:  # there is nothing to choose between
         return [rows[0].topic]
     return [rows[index].topic for index in chosen]
@@ -133,14 +132,14 @@ def show(rows: Sequence[TopicRow], growth: Mapping[str, int], key: str) -> list[
 def _config(units: Mapping[str, str], topic_width: int) -> dict[str, Any]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     config: dict[str, Any] = {
-        title: number(f"{title} ({units[title]})", format="%.2f", help=why, width=width)
+        title: number(format="%.2f", help=f"{why}; in {units[title]}", width=width)
         for (title, _, why), width in zip(_SIZES, _WIDTHS, strict=True)
     }
-    short = f"Growth/h ({units[GROWTH]})"
-    config[GROWTH] = number(short, format="%.2f", help=_GROWTH_WHY, width=104)
+    why = f"{_GROWTH_WHY}; in {units[GROWTH]}"
+    config[GROWTH] = number("Growth/h", format="%.2f", help=why, width=80)
     config["Topic"] = text(width=topic_width)
     config["Held by"] = text(help="The group that holds back most of it", width=90)
-    config["Guards"] = text(help="What blocks a purge; select the row for the reasons", width=115)
+    config["Guards"] = text(help="What blocks a purge; select the row for the reasons", width=150)
     return config
 
 

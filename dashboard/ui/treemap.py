@@ -4,7 +4,6 @@ share that is reclaimable.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,8 @@ from dashboard.views.topic_rows import TopicRow
 
 TOPICS_SHOWN = 300
 _LEAST_LABELLED = 0.008  # of all bytes: below it a tile has no room for its name
-_MAP_PIXELS, _LETTER_PIXELS = 620 * 340, 4.7  # as it mostly is; tiles are wider than high
+_MAP_PIXELS, _LETTER_PIXELS = 620 * 340, 7 * 16  # as it mostly is; a letter on its line
+_OF_A_TILE = 0.5  # is its name's, which wraps: the rest is for its figures and edges
 _LEAST_LETTERS = 9
 
 
@@ -89,7 +89,8 @@ def _tile(
     if given_bytes is not None:
         said = f"{share:.0%}"
         why = f"{formats.size(given_bytes)} reclaimable" if given_bytes else "none reclaimable"
-    room = int(math.sqrt(_MAP_PIXELS * size_bytes / whole) / _LETTER_PIXELS) if whole else 0
+    pixels = _MAP_PIXELS * size_bytes / whole if whole else 0
+    room = int(_OF_A_TILE * pixels / _LETTER_PIXELS)
     shown = formats.middle(name, max(room, _LEAST_LETTERS))
     return {
         "name": name,
@@ -101,7 +102,7 @@ def _tile(
             "color": ink,
             "fontSize": 12,
             "lineHeight": 16,
-            "overflow": "truncate",
+            "overflow": "break",
         },
         "tooltip": {"formatter": f"{name}: {formats.size(size_bytes)} on disk, {why}"},
     }

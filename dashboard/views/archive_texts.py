@@ -31,3 +31,8 @@ def _state(found: KeptRecords) -> str:
     to_go = found.seconds_to_go
     left = "" if to_go is None else f", about {duration(to_go)} to go"
     return f"{share:.0%} is read and proved ({kept}), {parts} are whole{left}"
+
+
+def brought_back(*, kept: bool) -> str:
+    """What becomes of records that are deleted: `kept` ones were archived before."""
+    return "come back from their archive alone" if kept else "cannot be brought back"

@@ -106,6 +106,45 @@ def _median(values: Any) -> float | None:
     return float(median(known)) if known else None
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The followers in one log dir; of a broker that does not answer that is None.
+
+    `lag_seconds` is the longest that is known, `lag_bytes` the sum as far as it is; None: of none.
+    """
+
+    broker_id: int
+    log_dir: str | None
+    followers: int
+    slow: int
+    out_of_sync: int
+    lag_seconds: float | None
+    lag_bytes: int | None
+
+
+def places(followers: pa.Table) -> list[Place]:
+    """Rows of `slow_followers` by broker and log dir: most slow ones first, then longest lags."""
+    flagged = pa.table({
+        "broker_id": followers["broker_id"], "log_dir": followers["log_dir"],
+        "slow": pc.cast(pc.fill_null(followers["slow"], False), pa.int64()),
+        "out": pc.cast(pc.invert(pc.fill_null(followers["in_sync"], True)), pa.int64()),
+        "seconds": followers["lag_seconds"], "bytes": followers["lag_bytes"],
+    })  # fmt: skip
+    sums = flagged.group_by(["broker_id", "log_dir"]).aggregate(
+        [([], "count_all"), ("slow", "sum"), ("out", "sum"), ("seconds", "max"), ("bytes", "sum")]
+    )
+    found = [
+        Place(
+            row["broker_id"], row["log_dir"], row["count_all"], row["slow_sum"], row["out_sum"],
+            row["seconds_max"], row["bytes_sum"],
+        )
+        for row in sums.to_pylist()
+    ]  # fmt: skip
+    return sorted(
+        found, key=lambda p: (-p.slow, -(p.lag_seconds or 0), p.broker_id, p.log_dir or "")
+    )
+
+
 FURTHEST = [
     ("lag_seconds", "descending"), ("lag_records", "descending"), ("topic", "ascending"),
     ("partition", "ascending"), ("broker_id", "ascending"),

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.arrow import records
 from dashboard.core.words import LONGEST_DAYS, days_ahead, plural
+from dashboard.settings.price import Price, beside
 from dashboard.store.finding_rows import Blocker, GrowthRow
 from dashboard.views import formats
 from dashboard.views.facts import (
@@ -211,11 +212,13 @@ class Step:
     names: tuple[str, ...]
 
 
-def next_steps(numbers: Headline, topics: Sequence[TopicRow]) -> tuple[Step, ...]:
-    """Empty where there is nothing to do."""
+def next_steps(
+    numbers: Headline, topics: Sequence[TopicRow], price: Price | None = None
+) -> tuple[Step, ...]:
+    """Empty where there is nothing to do. `price` tells what the bytes cost."""
     steps = []
     if safe := numbers.safe_topics:
-        size = formats.size(numbers.declared_bytes)
+        size = formats.size(numbers.declared_bytes) + beside(price, numbers.declared_bytes)
         steps.append(
             Step(
                 "purge",
@@ -228,7 +231,8 @@ def next_steps(numbers: Headline, topics: Sequence[TopicRow]) -> tuple[Step, ...
             Step(
                 "group",
                 f"Ask whose group {numbers.waive_group} is, and whether it may be waived: that "
-                f"would free {formats.size(numbers.waive_bytes)} at once",
+                f"would free {formats.size(numbers.waive_bytes)} at once"
+                f"{beside(price, numbers.waive_bytes)}",
                 (numbers.waive_group,),
             )
         )
@@ -237,8 +241,8 @@ def next_steps(numbers: Headline, topics: Sequence[TopicRow]) -> tuple[Step, ...
         steps.append(
             Step(
                 "declare",
-                f"Declare the readers of {plural(len(undeclared), 'topic')}: {formats.size(more)} "
-                f"wait for it ({_named(undeclared)})",
+                f"Declare the readers of {plural(len(undeclared), 'topic')}: {formats.size(more)}"
+                f"{beside(price, more)} wait for it ({_named(undeclared)})",
                 undeclared,
             )
         )

@@ -45,12 +45,18 @@ def definition(policy: Policy) -> list[tuple[str, str]]:
         ("When", _windows(policy)),
         ("Only while", _trigger(policy)),
         ("Mode", policy.mode),
+        *((("Archives", _archive(policy)),) if policy.archive else ()),
         *((f"Lifts {name}", why) for name, why in sorted(policy.overrides.items())),
         *(
             (f"Waives {name}", f"while no coordinator lists it: {why}")
             for name, why in sorted(policy.waive.items())
         ),
     ]
+
+
+def _archive(policy: Policy) -> str:
+    where = policy.archive if isinstance(policy.archive, str) else "the place of [archive]"
+    return f"each record into {where}, proved, before any is deleted"
 
 
 def _topics(policy: Policy) -> str:

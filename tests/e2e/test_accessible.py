@@ -13,7 +13,7 @@ from dashboard.cli.main import main
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.ui.session.routes import TITLES
 from tests.brokers.purge_bench import Bench
-from tests.support import axe, marked, sample_store
+from tests.support import archives, axe, marked, sample_store
 from tests.support.browser import Theme, browser_page, dashboard_server, rests
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -22,10 +22,14 @@ THEMES: tuple[Theme, ...] = get_args(Theme)
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server of a rich store with a policy."""
+    """The address of a server of a rich store with a policy and an archive."""
     folder = tmp_path_factory.mktemp("accessible")
     sample_store.write(folder / "data", "rich")
     file = marked.settings_file(folder, "prod-eu", "127.0.0.1:9")
+    kept = {"orders": {0: archives.records(1200)}}
+    archives.write(folder / "kept", kept, cluster_id=sample_store.CLUSTER_ID)
+    with file.open("a") as settings:
+        settings.write(f'\n[archive]\nurl = "{folder}/kept"\n')
     with dashboard_server({"LOWWATER_SETTINGS": str(file)}) as url:
         yield url
 
@@ -55,6 +59,7 @@ def test_every_page_and_what_opens_on_it(pages: str, theme: Theme) -> None:
         for address in (
             "purge?topics=orders",
             "purge?run=nothing",
+            "audit?archives=true",
             "reclaimable?topic=orders",
             "topic?name=orders",
             "group?name=billing-replay",

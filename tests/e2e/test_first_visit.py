@@ -18,12 +18,12 @@ from tests.support import sample_store
 from tests.support.browser import Theme, dashboard_server, fresh_page, launched, rests
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-MOST_BYTES = 1_550_000  # the goal is 1.5 MB; Orphans, with a table and command lines, is 1.51
+MOST_BYTES = 1_500_000
 HEAVIEST = ("", "reclaimable", "orphans", "followers", "growth")  # charts, tables, command lines
 STATIC = Path(st.__file__).parent / "static" / "static"
 # What is large, and how large it may be once it has been made small.
 LARGE = {
-    "js/StreamlitSyntaxHighlighter*.js": 420_000, "js/EChartsChart*.js": 325_000,
+    "js/EChartsChart*.js": 325_000,
     "media/MaterialSymbols-Rounded*.woff2": 30_000, "media/SourceSansVF-Upright*.woff2": 80_000,
     "media/SourceCodeVF-Upright*.woff2": 50_000, "media/SourceSansVF-Italic*.woff2": 70_000,
 }  # fmt: skip

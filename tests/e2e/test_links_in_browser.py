@@ -54,6 +54,24 @@ def test_a_link_is_underlined_and_has_a_focus_mark(pages: str, theme: Theme) -> 
         keep_screenshot(page, f"links-{theme}")
 
 
+def test_a_button_copies_the_lines_beside_it(pages: str) -> None:
+    with browser_page() as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.goto(f"{pages}/orphans")
+        rests(page)
+        box = page.locator(".lw-copy").first
+        box.get_by_role("button", name="Copy").click()
+        expect(box.get_by_role("button")).to_have_text("Copied")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == box.locator("code").text_content()
+        assert len(copied.splitlines()) == 2, "as they stand there"
+        page.evaluate("delete Navigator.prototype.clipboard")  # as a page over HTTP elsewhere
+        expect(box.get_by_role("button")).to_have_text("Copy")
+        box.get_by_role("button", name="Copy").click()
+        expect(box.get_by_role("button")).to_have_text("Marked: press Ctrl+C")
+        assert page.evaluate("getSelection().toString()").splitlines() == copied.splitlines()
+
+
 def test_show_newer_data_does_not_move_the_page(pages: str, tmp_path: Path) -> None:
     with browser_page() as page:
         page.goto(f"{pages}/reclaimable")

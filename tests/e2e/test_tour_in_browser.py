@@ -109,3 +109,15 @@ def test_five_clicks_and_one_typed_line_lead_from_the_demo_to_a_receipt(tmp_path
         expect(page.get_by_role("note")).to_have_count(0)
         rests(page)
         keep_screenshot(page, "tour-overview")
+        picture_of_the_report(page, tmp_path / "report.html")
+
+
+def picture_of_the_report(page: Page, file: Path) -> None:
+    """The report of what the page shows, as its reader opens it."""
+    page.get_by_role("button", name="Report", exact=True).click()
+    with page.expect_download() as handed_out:
+        page.get_by_role("button", name="Page (HTML)").click()
+    handed_out.value.save_as(file)
+    page.goto(file.as_uri())
+    page.locator(".screen .main-svg .bars path").first.wait_for()
+    keep_screenshot(page, "tour-report")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -95,6 +96,12 @@ def said(app: AppTest) -> str:
     text = "\n".join(parts)
     assert "INTERNAL" not in text, text
     return text
+
+
+def copied(app: AppTest) -> list[str]:
+    """What the page's buttons copy, one text each, in order."""
+    found = re.findall(r'lw-copy"><pre><code>(.*?)</code></pre>', said(app), re.DOTALL)
+    return [html.unescape(lines) for lines in found]
 
 
 def read(marked: str) -> str:

@@ -15,7 +15,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_policies import PolicyClaim
 from dashboard.purge.upkeep.journal_archive import archive
 from dashboard.views import formats
-from tests.pages.conftest import Open, said
+from tests.pages.conftest import Open, copied, said
 from tests.pages.purges import SENTENCE, Requests, queued
 from tests.support import archives, sample_store
 from tests.support.sample_store import CLUSTER_ID
@@ -298,7 +298,6 @@ def ready(journal: Journal) -> PolicyClaim:
 def test_archives_are_listed_with_the_line_that_restores_them(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    switches(tmp_path).close()
     rows = {0: archives.records(1200, first=7)}
     made = {"cluster_id": CLUSTER_ID, "per_part": 700}
     one = archives.write(tmp_path / "kept", {"orders": rows}, **made)
@@ -308,7 +307,9 @@ def test_archives_are_listed_with_the_line_that_restores_them(
     settings.write_text(f'[archive]\nurl = "{tmp_path}/kept"\nper_gib_month = 1048576\n')
     monkeypatch.setenv("LOWWATER_SETTINGS", str(settings))
     app = open_page("audit")
-    assert not app.code
+    assert "No purge yet" in said(app) and not copied(app), "a new machine finds them too"
+    switches(tmp_path).close()
+    app.run()
     app.toggle(key="archives").set_value(True).run()
     assert not app.exception
     table = app.dataframe[-1].value
@@ -316,9 +317,9 @@ def test_archives_are_listed_with_the_line_that_restores_them(
     assert list(table["Offsets"]) == ["2 partitions", "7 to 1\u202f207"]
     assert list(table["Records"]) == ["2\u202f400", "1\u202f200"]
     assert all(cost.endswith(" EUR a month") for cost in table["Costs"])
-    assert app.code[0].value.splitlines() == [
+    assert copied(app)[0].splitlines() == [
         f"lowwater restore {one.parent}/another --topic {t} --to-topic {t}-restored"
         for t in ("orders", "b")
     ]
     app.selectbox(key="archived-run").select(archives.RUN_ID).run()
-    assert app.code[0].value == f"lowwater restore {one} --to-topic orders-restored"
+    assert copied(app)[0] == f"lowwater restore {one} --to-topic orders-restored"

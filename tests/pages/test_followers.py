@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def test_sentences_heat_map_and_table_tell_who_is_slow_and_why(
     units = slow_units(cluster.read("findings", cluster.latest_analysis(), "slow_followers"))
 
     assert "19 of 120 followers are slow" in text
+    places = re.findall(r"broker (\d)</a> · (\S+?)</td>(?:<td.*?>(.*?)</td>){5}", text)
+    assert places[0][:2] == ("3", "/d2"), "where most are slow stands first"
     assert len(units) == 3
     for unit in units:  # as the command line says them
         assert f"<p>⚠ {unit.text}.</p>" in text

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.core.clock import utc_now
 from dashboard.ui.growth import advice
 from dashboard.views import headline
-from tests.pages.conftest import Open, said
+from tests.pages.conftest import Open, copied, said
 from tests.support import sample_store
 
 
@@ -98,7 +98,7 @@ def test_without_log_dirs_it_says_which_right_is_missing(open_page: Open) -> Non
 def test_old_findings_offer_no_shorter_retention(open_page: Open) -> None:
     app = open_page("growth", "stale")
     text = said(app)
-    assert "By the snapshot of 17 min ago: 2 of 5 topics" in text and not app.code
+    assert "By the snapshot of 17 min ago: 2 of 5 topics" in text and not copied(app)
     assert "No change is given: the newest findings are of" in text
 
 
@@ -106,9 +106,9 @@ def test_the_change_goes_from_an_open_page_once_its_snapshot_is_too_old(
     open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = open_page("growth")
-    assert app.code and advice.AGAIN.total_seconds() in redrawn
+    assert copied(app) and advice.AGAIN.total_seconds() in redrawn
     monkeypatch.setattr(advice, "utc_now", lambda: utc_now() + timedelta(minutes=5))
-    assert "No change is given: the newest findings are of" in said(app.run()) and not app.code
+    assert "No change is given: the newest findings are of" in said(app.run()) and not copied(app)
 
 
 def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: Open) -> None:
@@ -117,9 +117,9 @@ def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: O
     shown = app.dataframe[-1].value
     assert list(shown["Would fit"])[:2] == ["3 d", "3 d"]
     assert list(shown["Verdict"])[-1] == "? not known"
-    assert app.code[0].value.endswith("--add-config retention.ms=259200000")
+    assert copied(app)[0].endswith("--add-config retention.ms=259200000")
     app.selectbox(key="retention-form").select("terraform").run()
-    assert 'resource "kafka_topic" "orders"' in app.code[0].value
+    assert 'resource "kafka_topic" "orders"' in copied(app)[0]
 
 
 def test_the_chosen_disk_is_drawn_over_the_time_that_is_chosen(

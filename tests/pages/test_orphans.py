@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
 from dashboard.ui import orphan_rows
-from tests.pages.conftest import Open, said
+from tests.pages.conftest import Open, copied, said
 from tests.support import sample_rich
 
 
@@ -41,11 +41,11 @@ def test_what_lies_there_what_may_go_and_what_each_log_dir_is_made_of(open_page:
     assert text.index("broker 3 /d1:") < text.index("broker 2 /d1:") < text.index("broker 1 /d1:")
 
     # Broker 1's disk was never listed.
-    listing, reading = app.code[0].value.splitlines()
+    listing, reading = copied(app)[0].splitlines()
     assert "7.0 GiB unexplained on broker 1: no inventory" in text
     assert listing == "lowwater inventory command --log-dirs /d1 | ssh 127.0.0.1 sh > 1.listing"
     assert reading == "lowwater inventory read 1.listing --broker 1 --out 1.inventory"
-    assert app.code[1].value.startswith("(LC_ALL=C; export LC_ALL; printf")
+    assert copied(app)[1].startswith("(LC_ALL=C; export LC_ALL; printf")
 
 
 def test_a_card_has_all_evidence_and_a_line_only_where_a_sweep_would_act(open_page: Open) -> None:
@@ -61,7 +61,7 @@ def test_a_card_has_all_evidence_and_a_line_only_where_a_sweep_would_act(open_pa
     assert "60 d ago</abbr>" in text
     assert "by 540 snapshots" in text
     assert "<b>✔ removable</b>: every snapshot of 9 h that could look there shows it" in text
-    assert app.code[-1].value == (
+    assert copied(app)[-1] == (
         "lowwater orphans sweep --log-dirs /d1 --bootstrap-server 127.0.0.1:9 "
         "--verdicts verdicts.json"
     )
@@ -74,7 +74,7 @@ def test_a_card_has_all_evidence_and_a_line_only_where_a_sweep_would_act(open_pa
     ):
         app.text_input(key="folder").set_value(folder).run()
         assert expected in said(app)
-        assert not any("orphans sweep" in code.value for code in app.code)
+        assert not any("orphans sweep" in lines for lines in copied(app))
 
 
 def test_filters_keep_kind_verdict_and_broker(open_page: Open) -> None:

@@ -25,7 +25,7 @@ from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.section import Policy, policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
 from dashboard.ui import policy_advice
-from tests.pages.conftest import Open, said
+from tests.pages.conftest import Open, copied, said
 from tests.pages.purges import a_plan
 from tests.support import sample_store
 
@@ -86,6 +86,7 @@ def test_a_policy_is_off_until_its_sentence_is_typed(
         "What it would have done",
         "purged in at least 1 run",
         "One snapshot is kept of this time",
+        "records that are deleted cannot be brought back.",
     ):
         assert words in text
     assert app.button(key="policy-on").disabled
@@ -342,10 +343,16 @@ def test_one_of_several_is_chosen_and_others_clusters_are_named(
     assert f"<code>{SENTENCE}</code>" in said(app)
 
 
+def test_one_that_archives_says_so_where_it_is_confirmed(open_policies: OpenPolicies) -> None:
+    text = said(open_policies(f'{ORDERS}\narchive = "s3://bucket/kept"\n'))
+    assert "<dt>Archives</dt><dd>each record into s3://bucket/kept, proved, before any" in text
+    assert "records that are deleted come back from their archive alone." in text
+
+
 def test_without_a_policy_a_section_to_copy_is_shown(open_policies: OpenPolicies) -> None:
     app = open_policies("")
     assert "No policy is set up" in said(app)
-    section = app.code[0].value
+    section = copied(app)[0]
     assert 'cluster = "prod-eu"' in section
     (policy,) = policy_settings(tomllib.loads(section)["policies"], "the sample", LIFTABLE_GUARDS)
     assert policy.most_bytes_per_hour == 10 * 2**30

@@ -141,6 +141,7 @@ def test_records_are_archived_first_in_the_place_that_the_settings_name(
     requests.clear()
     text = said(app.checkbox(key="plan-archive").check().run())
     assert [request.archive for request in requests] == ["s3://bucket/kept"]
+    assert "records that are deleted come back from their archive alone" in text
     assert "ARCHIVE s3://bucket/kept: at most" in text
 
 

@@ -16,7 +16,7 @@ from dashboard.ui.growth import advice
 from dashboard.ui.session import context
 from dashboard.views import formats
 from dashboard.views.facts import known_total
-from tests.pages.conftest import Open, read, said
+from tests.pages.conftest import Open, copied, read, said
 
 
 def topics(app: AppTest) -> list[str]:
@@ -255,7 +255,7 @@ def test_a_declaration_without_an_owner_a_reason_or_a_name_is_not_saved(
 def test_old_findings_offer_no_topic_to_delete(open_page: Open) -> None:
     app = open_page("reclaimable", "stale")
     text = said(app)
-    assert "By the snapshot of 17 min ago: 4 topics idle" in text and not app.code
+    assert "By the snapshot of 17 min ago: 4 topics idle" in text and not copied(app)
     assert "Not proposed: the newest findings are of" in text
 
 
@@ -263,9 +263,9 @@ def test_the_line_goes_from_an_open_page_once_its_snapshot_is_too_old(
     open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = open_page("reclaimable")
-    assert app.code and advice.AGAIN.total_seconds() in redrawn
+    assert copied(app) and advice.AGAIN.total_seconds() in redrawn
     monkeypatch.setattr(advice, "utc_now", lambda: utc_now() + timedelta(minutes=5))
-    assert "Not proposed: the newest findings are of" in said(app.run()) and not app.code
+    assert "Not proposed: the newest findings are of" in said(app.run()) and not copied(app)
 
 
 def test_a_link_to_a_group_does_not_bring_the_last_visits_filter_back(open_page: Open) -> None:
@@ -288,12 +288,12 @@ def test_idle_topics_stand_below_with_the_line_that_deletes_the_chosen_one(
     assert "4 topics idle for 7 days or more" in text and "Lowwater deletes no topic" in text
     shown = app.dataframe[-1].value
     assert list(shown["Topic"])[-1] == "tx-ledger" and list(shown["Verdict"])[-1] == "? not known"
-    assert app.code[0].value.endswith("--delete --topic tiny-events")
+    assert copied(app)[0].endswith("--delete --topic tiny-events")
     app.number_input(key="idle-days").set_value(10).run()
-    assert "Not proposed: group old-reporting has not read" in said(app) and not app.code
+    assert "Not proposed: group old-reporting has not read" in said(app) and not copied(app)
     app.number_input(key="idle-days").set_value(60).run()
     assert "0 topics idle for 60 days or more; of 2 topics it is not known." in said(app)
-    assert not app.code
+    assert not copied(app)
 
 
 def test_topics_that_somebody_reads_unseen_are_links_to_their_pages(open_page: Open) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.support.command_lines import parsed
 from tools import docs_site
 
 ROOT = Path(__file__).parents[2]
+TOUR = Path("tests/e2e/test_tour_in_browser.py")
 
 
 class _Plain(yaml.SafeLoader):
@@ -43,6 +45,15 @@ def test_the_navigation_has_every_page_once() -> None:
 def test_the_site_has_the_icon_of_the_pages() -> None:
     here = (ROOT / "docs" / "images" / "icon.svg").read_bytes()
     assert here == (ROOT / "dashboard" / "ui" / "icon.svg").read_bytes()
+
+
+def test_each_picture_is_shown_and_made_by_a_test() -> None:
+    there = {path.stem for path in (ROOT / "docs" / "images").glob("*.png")}
+    texts = [path.read_text("utf-8") for path in (*ROOT.glob("docs/*.md"), ROOT / "README.md")]
+    assert {name for text in texts for name in re.findall(r"images/(\w+)\.png", text)} == there
+    made = re.findall(r'"tour-([a-z]+)"', (ROOT / TOUR).read_text("utf-8"))
+    (taken,) = re.findall(r"for name in ([a-z ]+); do", (ROOT / "Makefile").read_text("utf-8"))
+    assert set(made) == set(taken.split()) == there
 
 
 @pytest.mark.parametrize(

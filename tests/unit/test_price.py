@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,15 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import SettingsError
 from dashboard.exporter import own
 from dashboard.exporter.own_reading import Reader
-from dashboard.settings.price import Price, price_settings
+from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.targets import parse_target
+from dashboard.purge.receipt.model import Receipt
+from dashboard.settings.price import Price, beside, price_settings
 from dashboard.settings.settings import load
+from dashboard.ui.purge.plan_view import totals_html
+from dashboard.ui.purge.run_view import receipt_html
+from tests.pages.purges import a_plan
 from tests.support import sample_store
 
 
@@ -29,6 +37,19 @@ def test_a_price_is_told_a_month_and_not_for_what_is_unknown() -> None:
     assert Price(0.08, "EUR").a_month(30 << 30) == "2.40 EUR a month"
     assert Price(0.08, "EUR").a_month(1 << 50) == "83\u202f886.08 EUR a month"
     assert Price(0.08, "EUR").a_month(None) == ""
+    assert Price(0.08, "EUR").a_month(1 << 20) == "<0.01 EUR a month"
+    assert Price(0.0, "EUR").a_month(1 << 20) == "0.00 EUR a month"
+    assert beside(Price(0.08, "EUR"), 30 << 30) == " (2.40 EUR a month)"
+    assert beside(None, 30 << 30) == beside(Price(0.08, "EUR"), 0) == ""
+
+
+def test_a_preview_and_a_receipt_tell_what_their_bytes_cost() -> None:
+    price, request = Price(1024.0, "EUR"), PlanRequest(("orders",), parse_target("committed"))
+    shown = totals_html(preview(a_plan(request), utc_now()), price)
+    assert re.search(r"over all replicas \(3\.00 EUR a month\)", shown)
+    receipt = Receipt(predicted_bytes=5 << 20, freed_bytes=4 << 20)
+    assert "freed (4.00 EUR a month)</small>" in receipt_html(receipt, price)
+    assert "EUR" not in receipt_html(receipt)
 
 
 @pytest.mark.parametrize("value", [-1, "8 cents", True, float("nan"), float("inf")])

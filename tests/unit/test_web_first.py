@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import streamlit as st
 
 from dashboard import web_first
 from dashboard.ui import overview
 from dashboard.ui.session import context
 from dashboard.web_first import FirstNumbers, first_numbers
-from dashboard.web_guard import Message, Receive, Send
+from dashboard.web_guard import AFTER_PAINT, Message, Receive, Send
 from tests.support import sample_store
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -81,6 +82,19 @@ def test_a_page_bears_the_numbers_of_the_cluster_that_its_address_names(path: st
     assert told["content-length"] == str(len(body)) and told["cache-control"] == "no-store"
     assert "etag" not in told
     assert seen == [(b"accept", b"text/html")], "neither a copy nor a packed page is asked for"
+
+
+def test_scripts_begin_once_the_numbers_are_painted() -> None:
+    main = b'<script type="module" crossorigin src="./static/js/index.a1.js"></script>'
+    page = INDEX.replace(b"<body>", main + b"<body>")
+    _, body, _ = served(body=page)
+    assert main.decode() not in body
+    assert '<link rel="modulepreload" crossorigin href="./static/js/index.a1.js"><body>' in body
+    begun = f'<p>of None</p><script data-src="./static/js/index.a1.js">{AFTER_PAINT}</script>'
+    assert body.endswith(f'<div id="root"></div>{begun}</body></html>')
+    assert served(body=page, numbers=lambda _: "")[1] == page.decode(), "nothing to wait for"
+    (streamlit,) = Path(st.__file__).parent.glob("static/index.html")
+    assert 'data-src="./static/js/index.' in served(body=streamlit.read_bytes())[1]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
         "rows": [_row(found, row, servers) for row in shown],
         "matching_rows": len(found.rows),
     }
-    output.emit(value, _text(found, age, shown, servers), as_json=args.json)
+    price = settings.price.of(cluster.name, cluster.cluster_id)
+    said = headline(found, price)
+    output.emit(value, _text(said, found, age, shown, servers), as_json=args.json)
     return 0
 
 
@@ -101,9 +103,9 @@ def _check_days(days: int | None) -> None:
         )
 
 
-def _text(found: Idle, age: Age, shown: Sequence[IdleTopic], servers: str | None) -> str:
+def _text(said: str, found: Idle, age: Age, shown: Sequence[IdleTopic], servers: str | None) -> str:
     idle_rows = [row for row in shown if row.verdict == "idle"]
-    parts: list[str] = [f"{age.said}: {headline(found)}"]
+    parts: list[str] = [f"{age.said}: {said}"]
     if age.unusable:
         parts.append(f"No line is given: {age.unusable}.")
     if idle_rows:

@@ -82,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
         "rows": [proposal.to_json() for proposal in told],
         "matching_rows": len(found),
     }
-    said = headline(found) if found else (
+    price = settings.price.of(cluster.name, cluster.cluster_id)
+    said = headline(found, price) if found else (
         "No topic's readers are declared: how long its records are needed is not known."
     )  # fmt: skip
     output.emit(value, _text(said, age, told, args.form), as_json=args.json)

@@ -20,7 +20,7 @@ from dashboard.views import formats
 
 _ROW_HEIGHT = 30  # pixels; the head of a table is as high as a row
 _BORDER = 4
-_LETTER, _PADDING = 7.5, 8  # of a cell's text
+_LETTER, _PADDING = 7, 8  # of a cell's text
 _WIDEST = 460
 
 

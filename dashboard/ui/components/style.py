@@ -38,7 +38,7 @@ _LAYOUT = """
  border:1px solid var(--lw-line);border-radius:6px}
 .lw-switch li a{display:block;padding:5px 14px;overflow-wrap:anywhere}
 [data-testid=stVerticalBlock]{gap:.75rem}
-[data-testid=stLayoutWrapper]:has(>.st-key-lw-slash){display:none}
+[data-testid=stLayoutWrapper]:has(>.st-key-lw-script){display:none}
 [data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
  overflow-y:auto}
 [data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p,
@@ -83,7 +83,7 @@ _LAYOUT = """
 .lw-slow{border-left:4px solid #2f6fd6;padding:2px 0 2px 16px;font-size:17px}
 .lw-slow h2{font-size:20px}
 .lw-heat{overflow-x:auto}
-.lw-heat table{border-collapse:separate;border-spacing:2px;font-size:13px}
+.lw-heat table{width:100%;border-collapse:separate;border-spacing:2px;font-size:13px}
 .lw-heat th{font-weight:400;text-align:left;padding:2px 6px;max-width:210px;overflow:hidden;
  text-overflow:ellipsis;white-space:nowrap}
 .lw-heat thead th{text-align:center;color:var(--lw-quiet)}
@@ -103,6 +103,13 @@ _LAYOUT = """
 .lw-state h2{font-size:18px}
 .lw-state code,.lw code{font-size:13px;background:var(--lw-code);padding:1px 5px;border-radius:3px;
  color:inherit}
+.lw-copy{position:relative}
+.lw-copy pre{margin:0;padding:10px 84px 10px 12px;border-radius:6px;background:var(--lw-code);
+ white-space:pre-wrap;overflow-wrap:anywhere}
+.lw-copy pre code{background:none;padding:0;line-height:1.5}
+.lw-copy button{position:absolute;top:6px;right:8px;padding:1px 10px;border-radius:6px;
+ font-family:inherit;font-size:13px;cursor:pointer;color:var(--lw-ink);
+ background:var(--lw-page);border:1px solid var(--lw-line)}
 .lw-strips{display:grid;grid-template-columns:auto auto 1fr auto auto;gap:8px 12px;
  align-items:center}
 .lw-strip{position:relative;height:20px;border-radius:2px;background:#64748b;min-width:120px}
@@ -128,6 +135,9 @@ _LAYOUT = """
 @media(max-width:640px){
 [data-testid=stLayoutWrapper]:has(>.st-key-lw-nav){position:static}
 .st-key-lw-nav{gap:0}
+.st-key-lw-top [data-testid=stHorizontalBlock]{gap:.5rem}
+.st-key-lw-top [data-testid=stColumn]{min-width:0;width:auto;flex:1 1 auto}
+.st-key-lw-top [data-testid=stColumn]:first-child{flex-basis:100%}
 .lw-switch ul{right:auto;left:0}
 .lw-strips{grid-template-columns:1fr auto;gap:4px 12px}
 .lw-strips .lw-strip{grid-column:1/-1}

@@ -29,7 +29,7 @@ from dashboard.topics.retention_fit import (
     in_order,
     span,
 )
-from dashboard.ui.components import grid, markup, states
+from dashboard.ui.components import grid, in_browser, markup, states
 from dashboard.ui.session import access
 from dashboard.ui.session.context import Screen, findings_of
 from dashboard.views import formats
@@ -54,7 +54,7 @@ def show_idle(screen: Screen) -> None:
     judged = idle(
         records(found.table(IDLE_TABLE), IdleTopic), int(days), age.unusable, asking(screen)
     )
-    st.html(f'<div class="lw">{markup.text(f"{age.said}: {headline(judged)}")}</div>')
+    st.html(f'<div class="lw">{markup.text(f"{age.said}: {headline(judged, screen.price)}")}</div>')
     rows = [row for row in judged.rows if row.verdict in (IDLE, UNKNOWN)]
     if not rows:
         return
@@ -159,14 +159,13 @@ def show_chosen(screen: Screen, analysis: Manifest, judged: Idle, row: IdleTopic
     listed = "".join(f"<li>{markup.text(risk)}</li>" for risk in risks(row))
     st.html(f'<div class="lw">{said}<ul>{listed}</ul></div>')
     st.caption("Lowwater deletes no topic. The line to copy:")
-    st.code(line, language="bash", wrap_lines=True)
+    in_browser.copyable(line)
 
 
 # Retention that fits: the longest lag of declared readers, a shorter retention, and its text.
 
 FIT_TABLE = "retention_fit"
 _VERDICTS = {"shorter": "◆ may be shorter", "keep": "fits", "too-short": "⚠ too short"}
-_LANGUAGES = {"kafka-configs": "bash", "terraform": "hcl", "strimzi": "yaml"}
 _ENDINGS = {"kafka-configs": "sh", "terraform": "tf", "strimzi": "yaml"}
 _FREED = (("Frees", "freed_likely_bytes"), ("At least", "freed_low_bytes"),
           ("At most", "freed_high_bytes"))  # fmt: skip
@@ -183,7 +182,8 @@ def show_retention(screen: Screen) -> None:
         st.caption("No topic's readers are declared: nobody knows how long its records are needed.")
         return
     age = age_of(screen.cluster, found.manifest, screen.now, screen.settings.every)
-    st.html(f'<div class="lw">{markup.text(f"{age.said}: {retention_fit.headline(rows)}")}</div>')
+    said = retention_fit.headline(rows, screen.price)
+    st.html(f'<div class="lw">{markup.text(f"{age.said}: {said}")}</div>')
     row = fit_chosen(rows)
     _file(screen, "retention", "csv", "CSV", lambda: retention_fit.as_csv(rows))
     show_change(screen, found.manifest, row, rows)
@@ -256,7 +256,7 @@ def show_change(
     form = st.selectbox("As text for", FORMS, key="retention-form", width=220)
     servers = screen.cluster.connection().bootstrap_servers
     st.caption(CAUTION)
-    st.code(change(row, form, servers, why) or "", language=_LANGUAGES[form], wrap_lines=True)
+    in_browser.copyable(change(row, form, servers, why) or "")
     every = [fit.topic for fit in rows if fit.verdict == SHORTER]
 
     def text() -> str:

@@ -15,7 +15,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.settings.price import Price
 from dashboard.settings.settings import Settings
-from dashboard.ui.components import grid, states
+from dashboard.ui.components import grid, in_browser, states
 from dashboard.ui.components.markup import plain
 from dashboard.views import formats
 
@@ -103,4 +103,4 @@ def _restoring(found: Sequence[Summary]) -> None:
     if one.state in ("open", "damaged"):
         st.caption(f"This archive is {one.state}: see it with lowwater archives verify first.")
     lines = [one.restore_line(topic.topic) for topic in one.archive.run.topics]
-    st.code("\n".join(lines), language="sh", wrap_lines=True)
+    in_browser.copyable("\n".join(lines))

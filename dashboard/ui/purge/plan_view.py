@@ -14,6 +14,7 @@ from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.plan import plan_words
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.preview import GroupLoss, Preview, preview
+from dashboard.settings.price import Price, beside
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge.runs import open_journal
@@ -28,7 +29,7 @@ def show(plan: Plan, *, handed_out: bool = True) -> None:
     it is `handed_out`.
     """
     view = preview(plan, utc_now())
-    st.html(totals_html(view))
+    st.html(totals_html(view, context.settings().price.of(plan.cluster_name, plan.cluster_id)))
     markup.draw(losses_html(view))
     if len({p.topic for p in plan.partitions}) > 1:
         by_topic(plan.partitions)
@@ -79,8 +80,8 @@ def _withheld(plan: Plan) -> str | None:
     return None
 
 
-def totals_html(view: Preview) -> str:
-    """The totals over the free partitions."""
+def totals_html(view: Preview, price: Price | None = None) -> str:
+    """The totals over the free partitions; `price` tells what those bytes cost."""
     totals = view.totals
     free = totals.free_partitions
     unmeasured = totals.unmeasured_partitions
@@ -88,10 +89,11 @@ def totals_html(view: Preview) -> str:
     # The figure stands above: what is left says how sure it is, and what leaves later.
     told = plan_words.freed(totals).partition(" at once")[2] if free else ""
     topics = formats.plural(totals.topics, "topic")
+    cost = beside(price, totals.bytes_at_once if free else 0)
     cells = (
         (
             markup.size(totals.bytes_at_once if free else 0),
-            f"at once{told}, over all replicas{missing}",
+            f"at once{told}, over all replicas{missing}{text(cost)}",
         ),
         (formats.number(totals.records), "records at most, below the targets"),
         (formats.number(free), f"partitions of {topics}"),

@@ -26,11 +26,12 @@ from dashboard.purge.receipt.alerts import (
     reverted_topics,
 )
 from dashboard.purge.receipt.model import Receipt
+from dashboard.settings.price import Price, beside
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge.runs import PARTITION_WORDS, RUN_WORDS
-from dashboard.ui.session import routes
+from dashboard.ui.session import context, routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import delete_requests, formats
 from dashboard.views.archive_texts import archive_said
@@ -60,7 +61,8 @@ def show_receipt(run: RunRow, now: datetime) -> None:
     """The receipt, or why a closed run has none; nothing while it is too early for one."""
     if run.receipt:
         over = run.watched_until is not None and now >= run.watched_until
-        st.html(receipt_html(run.receipt, over=over))
+        price = context.settings().price.of(run.cluster_name, run.cluster_id)
+        st.html(receipt_html(run.receipt, price, over=over))
     elif not run.open and run.state in ("done", "partial"):
         st.caption(no_receipt(run, now))
 
@@ -108,9 +110,9 @@ def error_html(error: Mapping[str, str]) -> str:
     )
 
 
-def receipt_html(receipt: Receipt, *, over: bool = False) -> str:
-    """Predicted against freed, by broker; the cause of a gap; whether more may still come, or
-    watching is `over`.
+def receipt_html(receipt: Receipt, price: Price | None = None, *, over: bool = False) -> str:
+    """Predicted against freed, by broker, and by its `price`; the cause of a gap; whether more may
+    still come, or watching is `over`.
     """
     said = term("Receipt", "receipt")
     if not receipt.final:
@@ -118,7 +120,10 @@ def receipt_html(receipt: Receipt, *, over: bool = False) -> str:
         said += "not final: watching ended" if over else "final when the brokers have settled"
     cells = "".join(
         f"<div><b>{markup.size(size)}</b><small>{name}</small></div>"
-        for size, name in ((receipt.predicted_bytes, "predicted"), (receipt.freed_bytes, "freed"))
+        for size, name in (
+            (receipt.predicted_bytes, "predicted"),
+            (receipt.freed_bytes, f"freed{text(beside(price, receipt.freed_bytes))}"),
+        )
     )
     cells += "".join(
         f"<div><b>{markup.size(freed)}</b><small>on broker {broker}</small></div>"

@@ -22,6 +22,7 @@ from dashboard.purge.journal.journal_pack import Stored
 from dashboard.purge.journal.journal_rows import RunRow, Verification
 from dashboard.purge.receipt.alerts import Reverted, reverted
 from dashboard.purge.receipt.model import Receipt
+from dashboard.settings.price import Price, beside
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.components.states import guarded, show_error
 from dashboard.ui.session import context, routes
@@ -178,8 +179,8 @@ def recent(screen: Screen) -> None:
         st.caption("None. A purge starts with a plan, or by a policy that was switched on.")
     elif len(found) > ROWS:
         routes.link("audit", f"and {formats.number(len(found) - ROWS)} more, on Audit")
-    if told := freed_said(past, screen.now, cut=cut()):
-        st.caption(told)
+    if told := freed_said(past, screen.now, cut=cut(), price=screen.price):
+        st.caption(plain(told))
 
 
 def cut() -> bool:
@@ -220,14 +221,17 @@ def freed(found: Sequence[RunRow], now: datetime, *, cut: bool) -> Freed | None:
     return Freed(sum(known), len(known), len(final) - len(known), newest) if known else None
 
 
-def freed_said(found: Sequence[RunRow], now: datetime, *, cut: bool = False) -> str:
-    """The same in a sentence; empty where there is nothing to tell."""
+def freed_said(
+    found: Sequence[RunRow], now: datetime, *, cut: bool = False, price: Price | None = None
+) -> str:
+    """The same in a sentence, with what it costs; empty where there is nothing to tell."""
     if (told := freed(found, now, cut=cut)) is None:
         return ""
     unknown = f"; of {told.unknown} more it is not known" if told.unknown else ""
     purges = formats.plural(told.purges, "purge")
     by = f"the newest {purges}" if told.newest else purges
-    return f"Freed in the last 30 days: {formats.size(told.size_bytes)} by {by}{unknown}."
+    size = formats.size(told.size_bytes) + beside(price, told.size_bytes)
+    return f"Freed in the last 30 days: {size} by {by}{unknown}."
 
 
 # A policy may purge every 30 s: its runs that went alike are one line, led by the newest.

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 import streamlit as st
-from streamlit import components
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.receipt.alerts import reverted
 from dashboard.ui.components import glossary, markup, states
+from dashboard.ui.components.in_browser import FIND
 from dashboard.ui.components.markup import plain
 from dashboard.ui.components.states import guarded
 from dashboard.ui.purge.runs import open_journal
@@ -25,40 +25,20 @@ from dashboard.views.topic_rows import groups_of
 
 # The search of every page: a topic or a group by a part of its name.
 
-_FIND = "lw-find"
 _ASKED = "lw-find-asked"
 _SHOWN = 8
-# From anywhere on the page but another field; in a dialog the keys are its own.
-_SLASH = """
-const FIELD = "input, textarea, select, [contenteditable=true], [role=dialog] *";
-export default () => {
-  const typed = (event) => {
-    const at = document.activeElement;
-    const plain = !(event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented);
-    const box = document.querySelector(".st-key-%s input");
-    if (event.key !== "/" || !plain || !box || (at && at.matches(FIELD))) return;
-    event.preventDefault();
-    box.focus();
-    box.select();
-  };
-  document.addEventListener("keydown", typed);
-  return () => document.removeEventListener("keydown", typed);
-};
-"""
 
 
 def search_box(screen: Screen) -> None:
     """Enter leads to the topic or group that is meant; of several, links below the box."""
     typed = st.text_input(
         "Find a topic, group or broker",
-        key=_FIND,
+        key=FIND,
         type="search",
         placeholder="A name ( / )",
         label_visibility="collapsed",
         on_change=_find_asked,
     )
-    with st.container(key="lw-slash"):  # out of sight, and of the page's rhythm
-        components.v2.component("lowwater_slash", js=_SLASH % _FIND)(key="lw-slash-key")
     asked = st.session_state.pop(_ASKED, False)
     if not typed or screen.findings is None:
         return
@@ -120,9 +100,10 @@ def header(screen: Screen, *, follows: bool = False) -> None:
         _header(screen, live)
         return
     # The place of what comes and goes is kept free: it would move the page under the mouse.
-    left, find, middle, *right = st.columns(
-        [7, 2, 2, *([1] * (2 + leaves))], vertical_alignment="top"
-    )
+    with st.container(key="lw-top"):
+        left, find, middle, *right = st.columns(
+            [7, 2, 2, *([1] * (2 + leaves))], vertical_alignment="top"
+        )
     with left:
         _header(screen, live)
     with find:

@@ -11,7 +11,7 @@ import pytest
 from dashboard.store.tables import FINDING_TABLES
 from dashboard.ui import lags
 from dashboard.views import followers as lag_points
-from dashboard.views.followers import behind
+from dashboard.views.followers import Place, behind
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 
@@ -49,6 +49,25 @@ def test_where_every_log_start_is_level_nobody_holds_anything() -> None:
     found = lags.held(followers, "t")
     assert lags.sentence(found) == "Nobody: every known log start is at its leader's."
     assert "<table" not in lags.held_html(found, "t")
+
+
+def test_places_are_told_by_what_is_known_of_their_followers() -> None:
+    def row(log_dir: str | None, partition: int, **more: Any) -> dict[str, Any]:
+        return {"topic": "t", "partition": partition, "broker_id": 1, "log_dir": log_dir} | more
+
+    followers = table(
+        "slow_followers",
+        row("/a", 0, slow=False, in_sync=True, lag_seconds=90.0, lag_bytes=7),
+        row("/a", 1, slow=None, in_sync=None, lag_seconds=None, lag_bytes=None),
+        row("/b", 2, slow=True, in_sync=False, lag_seconds=2.0, lag_bytes=5),
+        row("/b", 3, slow=True, in_sync=True, lag_seconds=4.0, lag_bytes=6),
+        row(None, 4, slow=True, in_sync=False, lag_seconds=None, lag_bytes=None),
+    )
+    assert lag_points.places(followers) == [
+        Place(1, "/b", 2, 2, 1, 4.0, 11),
+        Place(1, None, 1, 1, 1, None, None),
+        Place(1, "/a", 2, 0, 0, 90.0, 7),
+    ]
 
 
 def pane(broker: int, minutes: tuple[int, int], lags: tuple[int, int], **more: Any) -> Any:

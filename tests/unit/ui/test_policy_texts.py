@@ -49,6 +49,10 @@ LEADS = Serving(_LEASE, NOON, 0, 2 * HOUR)
         ('trigger = "growth-above:5GiB/h"', "Only while",
          "its topics grow by more than 5.0 GiB an hour"),
         ('overrides = {"under-replicated" = "why"}', "Lifts under-replicated", "why"),
+        ("archive = true", "Archives", "each record into the place of [archive], proved, before "
+         "any is deleted"),
+        ('archive = "s3://b/kept"', "Archives", "each record into s3://b/kept, proved, before any "
+         "is deleted"),
         ('waive = {"old" = "gone since May"}', "Waives old",
          "while no coordinator lists it: gone since May"),
     ],

@@ -12,6 +12,7 @@ import pytest
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.receipt.model import Receipt
+from dashboard.settings.price import Price
 from dashboard.ui.purge.runs import each, fold, freed_said, said
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_journal_archive import begin
@@ -61,6 +62,8 @@ def test_a_months_final_receipts_add_up_to_what_was_freed(journal: Journal) -> N
         journal.write_receipt(run_id, receipt, NOW)
     told = "Freed in the last 30 days: 6.0 MiB by 2 purges; of 1 more it is not known."
     assert freed_said(journal.runs(), NOW + timedelta(days=10)) == told
+    costs = freed_said(journal.runs(), NOW + timedelta(days=10), price=Price(1024.0, "EUR"))
+    assert "6.0 MiB (6.00 EUR a month) by 2 purges" in costs
     assert freed_said(journal.runs(), NOW + timedelta(days=90)) == freed_said([], NOW) == ""
 
 
