@@ -464,6 +464,26 @@ def test_partitions_are_chosen_and_those_without_a_commit_are_named(tmp_path: Pa
     assert (done.whole, scene.lies()) == (True, [[], WHOLE[1], []])
 
 
+def test_a_topic_with_the_longest_name_is_restored_into(scene: Scene) -> None:
+    """Files of a restore bear its name, and no file's name is longer than 255."""
+    longest = "x" * 249
+    scene.cluster.dies_after = 50
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(longest))
+    scene.cluster.dies_after = None
+    assert scene.restore(Goal(longest)).whole
+    notes = Notes(scene.folder.parent / "restores")
+    assert notes.of(longest) is not None and notes.of(f"{longest[:-1]}y") is None
+    assert len(notes.offsets_file(longest).name) < 220
+
+
+def test_settings_that_newer_brokers_do_not_know_are_left_out() -> None:
+    config = {"message.format.version": "2.8", "message.downconversion.enable": "false"}
+    new = new_topic(NEW, ArchivedTopic("orders", "id-1", 2, 3, config), 3)
+    assert not config.keys() & new.config.keys()
+    assert config.keys() <= {one.name for one in new.changed}
+
+
 def test_fewer_brokers_hold_fewer_replicas_and_vendors_settings_stay_away() -> None:
     config = {
         "min.insync.replicas": "3", "max.message.bytes": "99999999", "compression.type": "zstd",
