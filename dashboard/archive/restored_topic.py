@@ -26,6 +26,7 @@ from dashboard.store.local_files import LocalFiles
 from dashboard.store.snapshot_files import write_atomically
 
 _TICK_SECONDS = 0.2
+_SERVERS = "BROKER:9092"  # for lines to copy
 _LONGEST_STEM = 180
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A record may have lain in a small compressed batch, and is larger than that by itself.
@@ -76,6 +77,18 @@ class NewTopic:
     replication_factor: int
     config: Mapping[str, str]
     changed: tuple[Setting, ...]
+
+    @property
+    def by_hand(self) -> str:
+        """The line that makes it without the old settings, where brokers take one of these no more:
+        what keeps all that is restored.
+        """
+        words = ["kafka-topics.sh", "--bootstrap-server", _SERVERS, "--create", "--topic",
+                 self.topic, "--partitions", str(self.partitions), "--replication-factor",
+                 str(self.replication_factor)]  # fmt: skip
+        for name in sorted({*_INSTEAD, "max.message.bytes"}):
+            words += ["--config", f"{name}={self.config[name]}"]
+        return shlex.join(words)
 
     def line(self, bootstrap_servers: str) -> str:
         """The line that gives it the old settings, once nobody needs it as it is."""
@@ -168,7 +181,7 @@ def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> N
         # By age Kafka takes what is restored; by size what else lies there, read or not.
         values = " and ".join(f"{name} {value}" for name, value in kept.items())
         reasons.append(f"it has {values}, not -1: Kafka would delete records for those restored")
-        line = _alter(state.topic, "BROKER:9092", [f"{name}=-1" for name in _RETENTION])
+        line = _alter(state.topic, _SERVERS, [f"{name}=-1" for name in _RETENTION])
         next_step = f"Restore into a new topic, or change what is named. To keep all: {line}"
     if reasons:
         raise RefusedError(

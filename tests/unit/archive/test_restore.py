@@ -271,6 +271,25 @@ def test_what_was_refused_leaves_no_note_by_which_a_topic_is_its_own(scene: Scen
     assert (others.value.code, scene.lies()) == ("TOPIC_EXISTS", [[], []])
 
 
+def test_a_setting_that_brokers_take_no_more_has_a_way_around_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka 4 takes no segments below 1 MiB."""
+    refused = UsageError("segment.bytes must be at least 1048576", "Correct it.")
+
+    def create_topic(*_: Any, **__: Any) -> TopicState:
+        raise refused
+
+    monkeypatch.setattr(scene.cluster, "create_topic", create_topic)
+    with pytest.raises(UsageError, match=r"segment\.bytes") as wrong:
+        scene.restore(Goal(NEW))
+    line = wrong.value.next_step.partition("--existing: ")[2]
+    given = dict(pair.split("=") for pair in line.split()[line.split().index("--config") + 1 :: 2])
+    assert "--partitions 2" in line and given["cleanup.policy"] == "delete"
+    scene.cluster.make(NEW, **{name.replace(".", "_"): value for name, value in given.items()})
+    assert scene.restore(Goal(NEW, existing=True)).whole
+
+
 def test_a_part_that_is_missing_ends_it_and_what_was_written_stays(scene: Scene) -> None:
     (part,) = (scene.folder / "orders" / "0").glob("part-*1080.parquet")
     aside = part.rename(scene.folder / "aside")
