@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _TASK_BYTES = 64 << 20  # before compression: many small partitions are one task
+_LAST_MS = 2**63 // 1000  # Spark counts microseconds; some write those for milliseconds
 _SPARK = (
     "topic string, partition int, offset long, timestamp timestamp, timestamp_type string, "
     "key binary, value binary, headers array<struct<name: string, value: binary>>"
@@ -52,10 +53,13 @@ def archived_records(where: str, *, topic: str | None, settings: str | None) -> 
 def pieces(archive: Archive, topic: str | None) -> list[Piece]:
     """Every part that a partition's commit names, by topic, partition and offset.
 
-    Raises ArchiveError ARCHIVE_NOT_WHOLE where a partition has none: rows would be missing.
+    Raises ArchiveError ARCHIVE_NOT_WHOLE where a partition has none as yet, ARCHIVE_PART_MISSING
+    where it is gone: rows would be missing.
     """
     known = None if topic is None else archive.topic(topic).topic
     found = {key: one for key, one in archive.partitions().items() if known in (None, key.topic)}
+    for key in archive.lost(found):
+        raise archive.commit_lost(key)
     missing = [key for key, one in found.items() if one is None]
     if missing and archive.run.state != "incomplete":
         raise ArchiveError(
@@ -83,6 +87,11 @@ def grouped(parts: Sequence[Piece]) -> list[list[Piece]]:
 def _row(key: TopicPartition, batch: pa.RecordBatch) -> pa.RecordBatch:
     count = batch.num_rows
     names = [*batch.schema.names]
+    at = pc.cast(batch.column("timestamp"), pa.int64())
+    fits = pc.and_(pc.greater(at, -_LAST_MS), pc.less(at, _LAST_MS))
+    batch = batch.set_column(
+        names.index("timestamp"), "timestamp", pc.if_else(fits, batch.column("timestamp"), None)
+    )
     kinds = {
         "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_type": pa.string(),
         "value": pa.binary(),

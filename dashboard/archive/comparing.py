@@ -59,7 +59,7 @@ def compare(
     records = others = 0
     first: int | None = None
     after: int | None = None
-    suspects, low, high = array("q"), 1 << 63, -2  # of times so far: none
+    suspects, low, high = array("q"), 1 << 63, -(1 << 63)  # of times so far: none
     old, new = _Walk(archived), _Walk(there)
     while new.more() and (old.more() or strangers):
         count = min(old.left, new.left)

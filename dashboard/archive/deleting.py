@@ -12,12 +12,17 @@ from typing import Protocol
 
 from dashboard.archive.manifest import Range, part_name, partition_name, proof_name, run_name
 from dashboard.archive.opened import Archive
+from dashboard.archive.place import Place
 from dashboard.archive.summary import Summary
 from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.core.words import binary, plural
 from dashboard.domain.archive_acts import Act, Deletion, Restoration
 
 _PART = re.compile(r"part-(\d{20})\.(?:parquet|json)")
+# What a worker that was killed amid a put leaves in a folder: records, too.
+_UNFINISHED = re.compile(
+    r"(?:part-\d{20}|partition|archive)\.(?:parquet|json)\.\d+\.[0-9a-f]+\.tmp"
+)
 
 
 class Chain(Protocol):
@@ -58,6 +63,17 @@ def refuse_open(found: Summary, is_open: Callable[[str], bool | None]) -> None:
         )
 
 
+def refuse_restoring(found: Summary, into: str | None) -> None:
+    """Refuse by age an archive that is being restored `into` a topic. Raises RefusedError."""
+    if into is not None:
+        raise RefusedError(
+            f"the archive of run {found.archive.run.run_id} is being restored into topic {into}: "
+            "that began in the last days, and is not done",
+            "Let it end (the same command goes on), or delete the archive by its sentence.",
+            code="ARCHIVE_IN_USE",
+        )
+
+
 def delete(
     found: Summary,
     chain: Chain,
@@ -82,16 +98,42 @@ def delete(
 
     chain.tell_of_archive(told("begun"), now())
     of = run.cluster_id, run.run_id
-    for one in run.partitions:
-        for first in reversed(_firsts(found, one)):
+    top = "/".join(of)
+    for one in _partitions(found):
+        folder = partition_name(*of, one.key).rpartition("/")[0]
+        for first in reversed(_firsts(found, one, folder)):
             place.remove(part_name(*of, one.key, first))
             place.remove(proof_name(*of, one.key, first))
         place.remove(partition_name(*of, one.key))
+        _remove_rest(place, folder)
+    for topic in run.topics:
+        place.remove_empty(f"{top}/{topic.topic}")
     place.remove(run_name(*of))
+    _remove_rest(place, top)
     chain.tell_of_archive(told("done"), now())
 
 
-def _firsts(found: Summary, one: Range) -> list[int]:
+def _remove_rest(place: Place, folder: str) -> None:
+    for name in filter(_UNFINISHED.fullmatch, place.names(folder)):
+        place.remove(f"{folder}/{name}")
+    place.remove_empty(folder)
+
+
+def _partitions(found: Summary) -> list[Range]:
+    """Those of the manifest, and what a listing adds: of a partition that retention passed while
+    it was read parts may lie there.
+    """
+    archive = found.archive
+    run, known = archive.run, {one.key: one for one in archive.run.partitions}
+    for topic in run.topics:
+        for name in archive.place.names(f"{run.cluster_id}/{run.run_id}/{topic.topic}"):
+            if name.isdecimal():
+                one = Range(topic.topic, int(name), 0, 0)
+                known.setdefault(one.key, one)
+    return [known[key] for key in sorted(known)]
+
+
+def _firsts(found: Summary, one: Range, folder: str) -> list[int]:
     """Where each part begins: by the partition's commit, else by the chain of proofs; and behind
     the last proof, where a part may lie that nobody proved. A listing adds what else lies there:
     what a damaged proof would have led to, and parts of another worker's cuts.
@@ -100,8 +142,6 @@ def _firsts(found: Summary, one: Range) -> list[int]:
     firsts = [one.start] if whole is None else [part.first for part in whole.parts]
     while whole is None and (after := _after(archive, one, firsts[-1])) is not None:
         firsts.append(after)
-    run = archive.run
-    folder = partition_name(run.cluster_id, run.run_id, one.key).rpartition("/")[0]
     listed = map(_PART.fullmatch, archive.place.names(folder))
     return sorted({*firsts, *(int(name[1]) for name in listed if name is not None)})
 

@@ -58,7 +58,7 @@ class Contents:
 
     `raw_bytes`: of keys, values and headers, as they were. Offsets are None of a part without any
     record. `fingerprint` is a CRC-32 of what the columns hold: it finds a fault of an encoder or
-    of memory, no forger, against whom stands the sha256 of the stored bytes.
+    of memory, no forger, against whom the journal's chain holds a sha256 of all commits.
     """
 
     records: int = 0

@@ -8,7 +8,6 @@ the last proof, found by name. Nothing here deletes a record.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from dashboard.archive.manifest import (
     Range,
     Reached,
     RunArchive,
-    last_is,
+    gaps_are,
     part_name,
     partition_name,
     proof_name,
@@ -34,13 +33,12 @@ from dashboard.archive.manifest import (
 from dashboard.archive.place import Place, committed
 from dashboard.archive.reading import Explainer, GrowingPart, Missing, Pace, saw
 from dashboard.cluster.ranges import PATIENCE_SECONDS, TIMED_OUT, RangeError, Records
-from dashboard.core.errors import ArchiveError
 from dashboard.domain.model import BatchSpan, PartitionOffsets, TopicPartition
 from dashboard.settings.archive import ArchiveSettings
 
 _HEADERS_BYTES = 1 << 20  # of one look at batches' headers
+_MOST_GAPS = 20_000  # of a part: its proof names each, in 1 MiB of JSON
 _PROVED_AT_ONCE = 2  # parts that are put and proved while their readers read on
-_LATE_PAUSES_SECONDS = (0.2, 1.0, 3.0)  # a store may show a file, or its new content, late
 _TICK_SECONDS = 0.5
 # What a library says of a record that it cannot carry.
 _ODD = (SystemError, ValueError, pa.ArrowException)
@@ -119,7 +117,6 @@ class Keeper:
     told: Callable[[Progress], None] = lambda _: None
     sealing: Sealing | None = None
     fresh: bool = False
-    sleep: Callable[[float], None] = time.sleep
     proved: dict[str, str] = field(default_factory=dict, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -212,10 +209,10 @@ class Keeper:
                 self._idle.append(reader)
         archive = PartitionArchive(
             wanted.topic, self._topic_id(wanted.key), wanted.partition, wanted.start, wanted.target,
-            tuple(parts), last_is(tuple(parts)),
+            tuple(parts),
         )  # fmt: skip
         name = partition_name(self.run.cluster_id, self.run.run_id, wanted.key)
-        self._put(name, sealed(PARTITION, archive))
+        self.place.put_settled(name, sealed(PARTITION, archive))
         return archive
 
     def _chain(self, wanted: Range) -> list[Part]:
@@ -232,7 +229,7 @@ class Keeper:
                 or not self._still_there(wanted.key, part)
             ):
                 break
-            parts.append(part)
+            parts.append(part.brief)
             at = part.next
         return parts
 
@@ -260,7 +257,11 @@ class Keeper:
             for records in reader.read(wanted.key, start, wanted.target):
                 self._go_on()
                 self._pace.took(part.add(records), self._stop.wait)
-                if part.size_bytes >= self.settings.part_bytes or records.next >= wanted.target:
+                if (
+                    part.size_bytes >= self.settings.part_bytes
+                    or part.holes >= _MOST_GAPS
+                    or records.next >= wanted.target
+                ):
                     if proving:
                         proving[-1].result()
                     prove = self._provers.submit(self._proved, wanted.key, part, explainer)
@@ -305,42 +306,20 @@ class Keeper:
         pa.default_memory_pool().release_unused()
         proof = Part(
             part.first, part.next, made.records, size, made.raw_bytes, sha256,
-            epochs, gaps,
+            epochs, *gaps_are(gaps, part.next), gaps,
         )  # fmt: skip
-        self._put(
+        self.place.put_settled(
             proof_name(self.run.cluster_id, self.run.run_id, key, part.first), sealed(PART, proof)
         )
         self.proved[name] = sha256
         self._add([proof], anew=True)
-        return proof
+        return proof.brief
 
     def _read_back(self, name: str, sha256: str, made: Contents) -> None:
-        found = self._settled(name, lambda body: stored_sha256(body) == sha256)
+        found = self.place.settled(name, lambda body: stored_sha256(body) == sha256)
         body = self.sealing.unseal(found, name) if self.sealing is not None else found
         if contents(body) != made:
-            raise self._not_as_written(name)
-
-    def _put(self, name: str, body: bytes) -> None:
-        self.place.put(name, body)
-        self._settled(name, lambda found: found == body)
-
-    def _settled(self, name: str, is_it: Callable[[bytes], bool]) -> bytes:
-        """The file as it lies there, once it is what was put."""
-        for pause in (*_LATE_PAUSES_SECONDS, None):
-            found = self.place.get(name)
-            if found is not None and is_it(found):
-                return found
-            if pause is not None:
-                self.sleep(pause)
-        raise self._not_as_written(name)
-
-    def _not_as_written(self, name: str) -> ArchiveError:
-        return ArchiveError(
-            f"{self.place.url_of(name)} is not what was written when it is read back",
-            "Check the store, its proxies and this machine's memory; nothing is deleted without a "
-            "proof.",
-            code="ARCHIVE_NOT_AS_WRITTEN",
-        )
+            raise self.place.not_as_written(name)
 
     def _reader(self) -> Reader:
         with self._lock:

@@ -6,11 +6,12 @@ names follow from a run's partitions, and the proof of a part names where the ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
-from dashboard.core.canonical import Count, Moment, PartitionId, SealedKind, Text, seal
+from dashboard.core.canonical import Count, Moment, PartitionId, SealedKind, Text, digest, seal
 from dashboard.core.errors import ArchiveError, RefusedError
 from dashboard.domain.model import TopicPartition
 
@@ -49,6 +50,8 @@ class Part:
     Offsets from `first` up to but not `next`, each a record or in one of `gaps`. `size_bytes` and
     `stored_sha256` are of the stored file, `raw_bytes` of keys, values and headers as they were.
     `epochs`: how far each leader epoch reached of which a batch was read for it, or explains a gap.
+    `control` and `compacted` are the offsets of all gaps; `ends`: why the offset before `next` is
+    no record, None where it is one.
     """
 
     first: Count
@@ -58,15 +61,20 @@ class Part:
     raw_bytes: Count
     stored_sha256: Text
     epochs: tuple[Reached, ...]
+    control: Count = 0
+    compacted: Count = 0
+    ends: Why | None = None
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def brief(self) -> Part:
+        """Without its gaps, of which a transactional topic has millions: as commits have it."""
+        return replace(self, gaps=())
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionArchive:
-    """The commit of a partition: its parts are all of `start` up to but not `target`.
-
-    `skipped`: why the offset before `target` is no record, None where it is one.
-    """
+    """The commit of a partition: its parts, in brief, are all of `start` up to but not `target`."""
 
     topic: Text
     topic_id: Text
@@ -74,7 +82,11 @@ class PartitionArchive:
     start: Count
     target: Count
     parts: tuple[Part, ...]
-    skipped: Why | None = None
+
+    @property
+    def skipped(self) -> Why | None:
+        """Why the offset before `target` is no record, None where it is one."""
+        return self.parts[-1].ends if self.parts else None
 
     @property
     def records(self) -> int:
@@ -125,12 +137,15 @@ class Encryption:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is to be kept of a partition: from its log start on, up to but not the target."""
+    """What is to be kept of a partition: from its log start on, up to but not the target. `kept`:
+    it had its commit when the archive ended; one that is not there any more was lost.
+    """
 
     topic: Text
     partition: PartitionId
     start: Count
     target: Count
+    kept: bool = False
 
     @property
     def key(self) -> TopicPartition:
@@ -188,15 +203,31 @@ def _changed(where: str, actual: str, claimed: object) -> RefusedError:
     )
 
 
+def gaps_are(gaps: Sequence[Gap], part_next: int) -> tuple[int, int, Why | None]:
+    """What a part tells of its gaps in brief: `control`, `compacted` and `ends`."""
+    count: Counter[Why] = Counter()
+    for gap in gaps:
+        count[gap.why] += gap.next - gap.first
+    ends = gaps[-1].why if gaps and gaps[-1].next == part_next else None
+    return count["control"], count["compacted"], ends
+
+
 def _check_part(part: Part) -> None:
     """Every offset of the range is a record or in a gap. Raises ValueError."""
-    if not part.epochs:
-        raise ValueError(f"no leader epoch is told of offsets {part.first} to {part.next}")
-    at, missing = part.first, 0
+    _check_brief(part)
+    at = part.first
     for gap in part.gaps:
         if not at <= gap.first < gap.next <= part.next:
             raise ValueError(f"the gap {gap.first} to {gap.next} is not within the part")
-        at, missing = gap.next, missing + gap.next - gap.first
+        at = gap.next
+    if (part.control, part.compacted, part.ends) != gaps_are(part.gaps, part.next):
+        raise ValueError("its gaps are not as many offsets as it says")
+
+
+def _check_brief(part: Part) -> None:
+    if not part.epochs:
+        raise ValueError(f"no leader epoch is told of offsets {part.first} to {part.next}")
+    missing = part.control + part.compacted
     if part.first >= part.next or part.records + missing != part.next - part.first:
         raise ValueError(
             f"{part.records} records and {missing} offsets without one are not the range "
@@ -207,14 +238,14 @@ def _check_part(part: Part) -> None:
 def _check_partition(found: PartitionArchive) -> None:
     at = found.start
     for part in found.parts:
-        _check_part(part)
+        _check_brief(part)
+        if part.gaps:
+            raise ValueError("gaps stand in the proofs of its parts")
         if part.first != at:
             raise ValueError(f"no part begins at offset {at}")
         at = part.next
     if at != found.target:
         raise ValueError(f"its parts end at offset {at}, not at {found.target}")
-    if found.skipped != last_is(found.parts):
-        raise ValueError("'skipped' is not what its last part tells")
 
 
 def _check_run(found: RunArchive) -> None:
@@ -223,11 +254,10 @@ def _check_run(found: RunArchive) -> None:
         raise ValueError("it names a partition of a topic that it does not know")
 
 
-def last_is(parts: tuple[Part, ...]) -> Why | None:
-    """What the offset before the target is, where it is no record."""
-    if not parts or not parts[-1].gaps or parts[-1].gaps[-1].next != parts[-1].next:
-        return None
-    return parts[-1].gaps[-1].why
+def commits_sha256(found: Iterable[PartitionArchive]) -> str:
+    """Of all commits of an archive: who keeps it elsewhere can tell whether one was forged."""
+    documents = sorted(found, key=lambda one: (one.topic, one.partition))
+    return digest([digest(PARTITION.document(one)) for one in documents])
 
 
 PART = SealedKind(Part, "proof of a part", _invalid, _changed, _check_part)

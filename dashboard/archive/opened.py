@@ -5,7 +5,7 @@ Runs are found by a listing; what counts in one is found by name, from its manif
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,10 +96,16 @@ class Archive:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return dict(zip(self.keys, pool.map(self.partition, self.keys), strict=True))
 
+    def lost(self, found: Mapping[TopicPartition, PartitionArchive | None]) -> list[TopicPartition]:
+        """Of these those that had their commit, and may have been purged by it: it is gone."""
+        had = {one.key for one in self.run.partitions if one.kept}
+        return sorted(key for key, one in found.items() if one is None and key in had)
+
     def whole(self, topic: str, wanted: frozenset[int] | None) -> dict[int, PartitionArchive]:
         """What the commits of a topic's partitions tell, of all or of those `wanted`.
 
-        Raises ArchiveError ARCHIVE_PARTITION_UNKNOWN, and ARCHIVE_NOT_WHOLE where one has none.
+        Raises ArchiveError ARCHIVE_PARTITION_UNKNOWN, ARCHIVE_NOT_WHOLE where one never had any,
+        and ARCHIVE_PART_MISSING where it is gone.
         """
         known = {key.partition: key for key in self.keys if key.topic == topic}
         unknown = sorted((wanted or frozenset()) - known.keys())
@@ -112,6 +118,8 @@ class Archive:
         found = {
             n: self.partition(key) for n, key in known.items() if wanted is None or n in wanted
         }
+        for key in self.lost({known[number]: one for number, one in found.items()}):
+            raise self.commit_lost(key)
         missing = [str(number) for number, one in found.items() if one is None]
         if missing:
             raise ArchiveError(
@@ -121,6 +129,13 @@ class Archive:
                 code="ARCHIVE_NOT_WHOLE",
             )
         return {number: one for number, one in found.items() if one is not None}
+
+    def commit_lost(self, key: TopicPartition) -> ArchiveError:
+        return ArchiveError(
+            f"{self.place.url_of(partition_name(*self._of, key))} is not there any more",
+            "Restore the file from a copy; without it the archive is not whole.",
+            code="ARCHIVE_PART_MISSING",
+        )
 
     def batches(self, key: TopicPartition, part: Part) -> Iterator[pa.RecordBatch]:
         """The records of a part, once its stored bytes are what their proof says.
@@ -147,7 +162,8 @@ class Archive:
         if any(at is not None and not part.first <= at < part.next for at in offsets):
             raise self._damaged(key, part, "it holds offsets of another range")
         name = proof_name(*self._of, key, part.first)
-        if self.proof(key, part.first) != part:
+        proof = self.proof(key, part.first)
+        if proof is None or proof.brief != part:
             raise ArchiveError(
                 f"{self.place.url_of(name)} is not the proof that partition.json holds",
                 "Restore the file from a copy.",

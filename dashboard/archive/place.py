@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +34,7 @@ from dashboard.store.snapshot_files import write_atomically
 
 _T = TypeVar("_T")
 _PAUSES_SECONDS = (0.2, 1.0, 3.0, 10.0)  # between attempts: a store that throttles needs seconds
+_LATE_PAUSES_SECONDS = (0.2, 1.0, 3.0)  # a store may show a file, or its new content, late
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 # Words of a name that no file system and no URL reads as something else.
 WORD = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
@@ -105,6 +107,31 @@ class Place:
         """Put a file whole, over one of that name. Raises ArchiveError ARCHIVE_UNWRITABLE."""
         self._tried(lambda: self._put(name, body), name, "written", code="ARCHIVE_UNWRITABLE")
 
+    def settled(self, name: str, is_it: Callable[[bytes], bool]) -> bytes:
+        """A file as it lies there, once it is what was put. Raises ArchiveError
+        ARCHIVE_NOT_AS_WRITTEN, ARCHIVE_UNREACHABLE.
+        """
+        for pause in (*_LATE_PAUSES_SECONDS, None):
+            found = self.get(name)
+            if found is not None and is_it(found):
+                return found
+            if pause is not None:
+                self.sleep(pause)
+        raise self.not_as_written(name)
+
+    def put_settled(self, name: str, body: bytes) -> None:
+        """Put a file and read it back. Raises as `put` and `settled` do."""
+        self.put(name, body)
+        self.settled(name, lambda found: found == body)
+
+    def not_as_written(self, name: str) -> ArchiveError:
+        return ArchiveError(
+            f"{self.url_of(name)} is not what was written when it is read back",
+            "Check the store, its proxies and this machine's memory; nothing is deleted without a "
+            "proof.",
+            code="ARCHIVE_NOT_AS_WRITTEN",
+        )
+
     def remove(self, name: str) -> None:
         """Remove a file; one that is not there is removed. Raises ArchiveError."""
 
@@ -115,6 +142,12 @@ class Place:
                 return
 
         self._tried(remove, name, "removed", code="ARCHIVE_UNWRITABLE")
+
+    def remove_empty(self, folder: str) -> None:
+        """Remove a folder in which nothing lies; a bucket has none."""
+        if self.is_local:
+            with suppress(OSError):
+                Path(self._path(folder)).rmdir()
 
     def names(self, folder: str = "") -> list[str]:
         """The last words of what a listing tells below a folder: to find runs, never to count on.
@@ -225,7 +258,7 @@ def begin(
     if (there := place.record(RUN, name)) is not None:
         return there, False
     run = make()
-    place.put(name, sealed(RUN, run))
+    place.put_settled(name, sealed(RUN, run))
     return run, True
 
 
@@ -240,13 +273,13 @@ def end(
     does: retention may have gone on before it was read.
     """
     ranges = tuple(
-        replace(r, start=kept[r.key].start) if r.key in kept else r
+        replace(r, start=kept[r.key].start, kept=True) if r.key in kept else r
         for r in run.partitions
         if r.key not in passed
     )
     whole = all(r.key in kept for r in ranges)
     ended = replace(run, partitions=ranges, state="whole" if whole else "incomplete")
-    place.put(run_name(run.cluster_id, run.run_id), sealed(RUN, ended))
+    place.put_settled(run_name(run.cluster_id, run.run_id), sealed(RUN, ended))
     return ended
 
 

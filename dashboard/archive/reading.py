@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +42,8 @@ class Explainer:
     compacted: bool
     epochs: dict[int, int] = field(default_factory=dict)
     _known: Sequence[BatchSpan] = ()
-    _taken: Counter[int] = field(default_factory=Counter)  # by base offset, offsets without record
+    _at: int = 0  # of those that are known: the ones before lie below what was asked last
+    _taken: tuple[int, int] = (-1, 0)  # of the last batch, by base offset: offsets without record
 
     def explain(self, gaps: Iterable[tuple[int, int]]) -> tuple[Gap, ...]:
         """What each offset of these gaps was, neighbours of one kind together. Raises Missing."""
@@ -71,8 +71,10 @@ class Explainer:
         until = min(end, span.last_offset + 1)
         if span.control:
             return until, "control"
-        self._taken[span.base_offset] += until - at
-        left = span.last_offset - span.base_offset + 1 - self._taken[span.base_offset]
+        base, before = self._taken
+        taken = until - at + (before if base == span.base_offset else 0)
+        self._taken = span.base_offset, taken
+        left = span.last_offset - span.base_offset + 1 - taken
         if left < span.records:
             raise Missing(
                 f"offsets {at} to {until - 1} have no record, and the batch at {span.base_offset} "
@@ -94,13 +96,11 @@ class Explainer:
                 found = self.spans(at)
                 if isinstance(found, str):
                     raise Missing(f"what lies at offset {at} cannot be read: {found}")
-                self._known = found
-            elif not self._known or self._known[0].base_offset > at:
-                continue
-            ahead = [n for n, span in enumerate(self._known) if span.last_offset >= at]
-            if ahead:
-                self._known = self._known[ahead[0] :]
-                return self._known[0]
+                self._known, self._at = found, 0
+            while self._at < len(self._known) and self._known[self._at].last_offset < at:
+                self._at += 1
+            if self._at < len(self._known):
+                return self._known[self._at]
         return None
 
 
@@ -123,6 +123,7 @@ class GrowingPart:
         """It begins at offset `first`; `level` is of zstd."""
         self.first = self.next = first
         self.size_bytes = 0  # of what was added, as it lies in memory
+        self.holes = 0  # gaps between the records that were added at once
         self.epochs: dict[int, int] = {}
         self._writer = PartWriter(level)
         self._offsets: list[np.ndarray] = []
@@ -137,7 +138,9 @@ class GrowingPart:
                 if leader_epoch is None:
                     raise Missing(f"no leader epoch is told of offset {epoch_to - 1}")
                 saw(self.epochs, leader_epoch, epoch_to)
-            self._offsets.append(np.asarray(records.offsets, np.int64))
+            offsets = np.asarray(records.offsets, np.int64)
+            self._offsets.append(offsets)
+            self.holes += int(np.count_nonzero(np.diff(offsets) > 1))
             for name, column in self._group.items():
                 column.extend(records.columns[name])
             self._group_bytes += size

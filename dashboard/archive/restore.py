@@ -206,9 +206,16 @@ class Restore:
                 new.topic, partitions=new.partitions, replication_factor=new.replication_factor,
                 configs=new.config,
             )  # fmt: skip
-        except (RefusedError, UsageError):  # for certain it was not: the next one is somebody's
+        except RefusedError:  # for certain it was not: the next one is somebody's
             self.notes.drop(goal.to_topic)
             raise
+        except UsageError as error:  # a setting of the old cluster that this one does not take
+            self.notes.drop(goal.to_topic)
+            raise UsageError(
+                error.message,
+                f"{error.next_step} Or make it so, then call this with --existing: {new.by_hand}",
+                code=error.code,
+            ) from error
         return self.notes.keep(replace(wanted, topic_id=state.topic_id))
 
     def _begun_elsewhere(self, goal: Goal, wanted: Begun, state: TopicState) -> dict[int, int]:

@@ -6,6 +6,7 @@ records come back with their own old times, which retention would find expired w
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ from dashboard.store.local_files import LocalFiles
 from dashboard.store.snapshot_files import write_atomically
 
 _TICK_SECONDS = 0.2
+_SERVERS = "BROKER:9092"  # for lines to copy
+_LONGEST_STEM = 180
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A record may have lain in a small compressed batch, and is larger than that by itself.
 _LARGE = 64 << 20
@@ -42,6 +45,8 @@ _NOT_SET = {
     "message.timestamp.difference.max.ms": "old times would be refused",
     "message.timestamp.before.max.ms": "old times would be refused",
     "message.timestamp.after.max.ms": "times that lie ahead would be refused",
+    "message.format.version": "brokers from 4.0 on do not know it",
+    "message.downconversion.enable": "brokers from 4.0 on do not know it",
     "remote.storage.enable": "remote storage is the cluster's",
     "remote.log.copy.disable": "remote storage is the cluster's",
     "remote.log.delete.on.disable": "remote storage is the cluster's",
@@ -72,6 +77,18 @@ class NewTopic:
     replication_factor: int
     config: Mapping[str, str]
     changed: tuple[Setting, ...]
+
+    @property
+    def by_hand(self) -> str:
+        """The line that makes it without the old settings, where brokers take one of these no more:
+        what keeps all that is restored.
+        """
+        words = ["kafka-topics.sh", "--bootstrap-server", _SERVERS, "--create", "--topic",
+                 self.topic, "--partitions", str(self.partitions), "--replication-factor",
+                 str(self.replication_factor)]  # fmt: skip
+        for name in sorted({*_INSTEAD, "max.message.bytes"}):
+            words += ["--config", f"{name}={self.config[name]}"]
+        return shlex.join(words)
 
     def line(self, bootstrap_servers: str) -> str:
         """The line that gives it the old settings, once nobody needs it as it is."""
@@ -164,7 +181,7 @@ def check_existing(state: TopicState, old: ArchivedTopic, configs: Configs) -> N
         # By age Kafka takes what is restored; by size what else lies there, read or not.
         values = " and ".join(f"{name} {value}" for name, value in kept.items())
         reasons.append(f"it has {values}, not -1: Kafka would delete records for those restored")
-        line = _alter(state.topic, "BROKER:9092", [f"{name}=-1" for name in _RETENTION])
+        line = _alter(state.topic, _SERVERS, [f"{name}=-1" for name in _RETENTION])
         next_step = f"Restore into a new topic, or change what is named. To keep all: {line}"
     if reasons:
         raise RefusedError(
@@ -290,7 +307,7 @@ class Notes:
     def alone(self, to_topic: str) -> Iterator[None]:
         """One restore into a topic at a time. Raises RefusedError RESTORE_BUSY."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / f"{to_topic}.lock").open("a+") as file:
+        with (self.folder / f"{_stem(to_topic)}.lock").open("a+") as file:
             if not locks.take(file.fileno()):
                 raise RefusedError(
                     f"another process restores into topic {to_topic}",
@@ -299,5 +316,16 @@ class Notes:
                 )
             yield
 
+    def offsets_file(self, to_topic: str) -> Path:
+        """Where the map of old and new offsets lies unless somebody names another place."""
+        return self.folder / f"{_stem(to_topic)}.parquet"
+
     def _file(self, to_topic: str) -> Path:
-        return self.folder / f"{to_topic}.json"
+        return self.folder / f"{_stem(to_topic)}.json"
+
+
+def _stem(topic: str) -> str:
+    """A file's name: a topic's may be 249 characters long, and no file's longer than 255."""
+    if len(topic) <= _LONGEST_STEM:
+        return topic
+    return f"{topic[:_LONGEST_STEM]}-{hashlib.sha256(topic.encode()).hexdigest()[:16]}"

@@ -44,16 +44,10 @@ class Summary:
 
     @property
     def state(self) -> str:
-        """As its manifest says; `damaged`: a whole one of which something is missing."""
-        said = self.archive.run.state
-        if self.error is not None or (said == "whole" and None in self.found.values()):
+        """As its manifest says; `damaged`: what was kept is not all there any more."""
+        if self.error is not None or self.archive.lost(self.found):
             return "damaged"
-        return said
-
-    @property
-    def missing(self) -> list[TopicPartition]:
-        """Partitions that nothing commits."""
-        return [key for key, one in self.found.items() if one is None]
+        return self.archive.run.state
 
     def expires_at(self, keep_for: timedelta | None) -> datetime | None:
         """From when on it may be deleted; None: it is kept."""

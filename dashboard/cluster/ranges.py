@@ -249,7 +249,7 @@ def _columns(records: Sequence[Message], offsets: list[int]) -> dict[str, list[A
         raise RangeError(f"a header's name is not UTF-8 at one of offsets {span}") from error
     return {
         "offset": offsets,
-        "timestamp": [at if kind in TIME_TYPES and at >= 0 else None for kind, at in stamps],
+        "timestamp": [at if kind in TIME_TYPES and at != -1 else None for kind, at in stamps],
         "timestamp_type": [TIME_TYPES.get(kind) for kind, _ in stamps],
         "key": [m.key() for m in records],
         "value": [m.value() for m in records],

@@ -140,7 +140,10 @@ class UrlFiles:
         """Delete; what fails is an OSError: a pruning goes on with the next folder."""
         try:
             with self._named():
-                self._files.rm(path, recursive=recursive)
+                if recursive:
+                    self._files.rm(path, recursive=True)
+                else:  # `rm` takes a path with brackets or stars for a pattern
+                    self._files.rm_file(path)
         except StoreError as error:
             raise OSError(error.message) from error
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from dashboard.archive.format import read_batches
 from dashboard.archive.manifest import RunArchive, part_name
@@ -92,6 +93,7 @@ def odd_records(bench: Bench, topic: str) -> None:
         plain.produce(topic, value, key=key, partition=0)
     headers: Any = [("a", b"1"), ("a", None), ("", b""), ("ü", b"\xff\x00")]
     plain.produce(topic, b"with headers", headers=headers, partition=0)
+    plain.produce(topic, b"of 1969", partition=0, timestamp=-5)
     for n in range(3):
         plain.produce(topic, bytes([n]) * 900_000, partition=0)
     assert plain.flush(30) == 0
@@ -113,7 +115,7 @@ def odd_records(bench: Bench, topic: str) -> None:
 def test_what_a_purge_deletes_lies_in_the_archive_record_for_record(bench: Bench, url: str) -> None:
     topic = bench.topic(0, 3000)
     odd_records(bench, topic)
-    ends = {0: 300 + 4 + 1 + 3 + 3 * 21, 1: 2500}  # the first ends with a transaction's marker
+    ends = {0: 300 + 4 + 1 + 1 + 3 + 3 * 21, 1: 2500}  # the first ends with a transaction's marker
     bench.commit("archive-g", topic, ends)
     before = {p: in_kafka(bench, Key(topic, p), end) for p, end in ends.items()}
     assert len(before[0]) == ends[0] - 3
@@ -216,10 +218,46 @@ def test_what_the_log_cleaner_took_is_told_apart_from_what_is_missing(
     assert archive is not None
     kept = [row[0] for row in in_archive(url, manifest(url, view), key)]
     assert set(kept) <= set(left), "the log cleaner goes on"
-    gaps = [gap for part in archive.parts for gap in part.gaps]
-    assert {gap.why for gap in gaps} == {"compacted"}
-    assert sum(gap.next - gap.first for gap in gaps) == 800 - len(kept)
+    assert sum(part.compacted for part in archive.parts) == 800 - len(kept)
+    assert sum(part.control for part in archive.parts) == 0
     assert bench.log_start(topic) == 800
+
+
+@pytest.mark.slow
+def test_retention_that_overtakes_the_reading_ends_that_partition_alone(
+    bench: Bench, url: str
+) -> None:
+    """Of the one that is being read, parts are proved; the other's turn comes later."""
+    assert bench.settings.source is not None
+    archive = "[archive]\npart_bytes = 1048576\nreaders = 1\nbytes_per_second = 1048576\n"
+    bench.settings.source.write_text(f"{SETTINGS}{archive}")
+    topic = bench.topic(0, 0, retention_ms="-1")
+    producer = Producer(client(bench.bootstrap, acks="all", **{"linger.ms": "20"}))
+    old = round((utc_now() - timedelta(days=3)).timestamp() * 1000)
+    for n in range(20_500):
+        for p in range(2):
+            at = old if n < 20_000 else 0  # 0: now
+            producer.produce(topic, b"%d " % n + b"x" * 1000, partition=p, timestamp=at)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    bench.commit("archive-g", topic, {0: 20_400, 1: 20_400})
+    run_id = bench.enqueue(bench.plan(topic, archive=url))
+    until = time.monotonic() + 60
+    while not [*Path(url).rglob("part-*.json")] and time.monotonic() < until:
+        time.sleep(0.1)
+    entry = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    bench.admin.incremental_alter_configs([resource])[resource].result(30)
+    view = bench.wait(run_id)
+    first, second = view.partitions
+    assert (first.state, first.error) == ("not_done", INCOMPLETE)
+    assert "the log starts at" in str(first.message)
+    assert second.state == "done", view.to_json()
+    kept = committed(Place(url), manifest(url, view), Key(topic, 1))
+    assert kept is not None and 15_000 < kept.start < kept.target == 20_400
+    rows = in_archive(url, manifest(url, view), Key(topic, 1))
+    assert [row[0] for row in rows] == [*range(kept.start, 20_400)]
+    assert (bench.log_start(topic, 0) or 0) < 20_400 == bench.log_start(topic, 1)
 
 
 @pytest.mark.slow

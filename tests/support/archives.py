@@ -19,7 +19,7 @@ from dashboard.archive.manifest import (
     Range,
     Reached,
     RunArchive,
-    last_is,
+    gaps_are,
     part_name,
     partition_name,
     proof_name,
@@ -94,7 +94,7 @@ def write(
         for number, rows in partitions.items():
             at = TopicPartition(topic, number)
             first, target = (rows[0][0], rows[-1][0] + 1) if rows else (0, 1)
-            ranges.append(Range(topic, number, first, target))
+            ranges.append(Range(topic, number, first, target, kept=bool(rows)))
             if rows:
                 found = tuple(
                     _part(
@@ -107,9 +107,7 @@ def write(
                     )
                     for i in range(0, len(rows), per_part)
                 )
-                whole = PartitionArchive(
-                    topic, f"id-{topic}", number, first, target, found, last_is(found)
-                )
+                whole = PartitionArchive(topic, f"id-{topic}", number, first, target, found)
                 place.put(partition_name(cluster_id, run_id, at), sealed(PARTITION, whole))
     run = RunArchive(
         cluster_id, "prod", run_id, "ab" * 32, created_at, state,  # type: ignore[arg-type]
@@ -152,11 +150,11 @@ def _part(
     ]
     found = Part(
         first, after, len(rows), len(stored), writer.contents.raw_bytes,
-        parts.stored_sha256(stored), (Reached(0, after),), tuple(gaps),
+        parts.stored_sha256(stored), (Reached(0, after),), *gaps_are(gaps, after), tuple(gaps),
     )  # fmt: skip
     place.put(name, stored)
     place.put(proof_name(*of, at, first), sealed(PART, found))
-    return found
+    return found.brief
 
 
 def _columns(rows: Sequence[tuple[int, Row]]) -> dict[str, list[object]]:

@@ -110,18 +110,27 @@ def test_a_folder_that_may_not_be_deleted_stops_no_pruning(
         writer.write("brokers", brokers(writer.id))
         writer.commit(1.0, {})
     first, _second = cluster.ids("snapshots")
-    real = MemoryFileSystem.rm
+    real = MemoryFileSystem.rm_file
 
-    def rm(self: Any, path: str, recursive: bool = False, **options: Any) -> None:
+    def rm_file(self: Any, path: str) -> None:
         if first in path:
             raise EndpointError("no right to delete")
-        real(self, path, recursive=recursive, **options)
+        real(self, path)
 
-    monkeypatch.setattr(MemoryFileSystem, "rm", rm)
+    monkeypatch.setattr(MemoryFileSystem, "rm_file", rm_file)
     pruned = prune(cluster, "snapshots", lambda _: [], NOW)
     assert len(pruned.removed) == 1
     assert "no right to delete" in pruned.errors[0]["error"]
     assert cluster.ids("snapshots") == [first]
+
+
+def test_a_path_is_no_pattern_where_one_file_is_deleted() -> None:
+    files = UrlFiles(MemoryFileSystem(), "bucket://kept[1]")
+    for name in ("kept[1]/a", "kept1/a"):
+        files.pipe_file(f"/no-pattern/{name}", b"x")
+    files.rm("/no-pattern/kept[1]/a")
+    assert not files.exists("/no-pattern/kept[1]/a")
+    assert files.exists("/no-pattern/kept1/a")
 
 
 def test_a_listing_is_never_remembered() -> None:

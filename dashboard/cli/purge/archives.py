@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, utc_now
-from dashboard.core.errors import ArchiveError, LowwaterError, RefusedError, UsageError
+from dashboard.core.errors import (
+    ArchiveError,
+    JournalError,
+    LowwaterError,
+    RefusedError,
+    UsageError,
+)
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
 from dashboard.settings.price import Price
@@ -19,8 +26,11 @@ from dashboard.settings.price import Price
 if TYPE_CHECKING:
     from dashboard.archive.summary import Summary
     from dashboard.purge.journal.journal import Journal
+    from dashboard.purge.journal.journal_reads import JournalReads
     from dashboard.settings.settings import Settings
 
+_RESTORES_TAKE = timedelta(days=7)  # at most; one that began before was given up
+_MOST_MOVES = 9  # from one folder of `runs --archive` to the one before
 _COLUMNS = ("run", "cluster", "created", "state", "topics", "records", "bytes", "costs", "expires")
 _DESCRIPTION = """\
 Archives hold the records that purges deleted. Without a URL: url in [archive] of the settings.
@@ -143,15 +153,21 @@ def _verify(args: argparse.Namespace, settings: Settings) -> int:
     from dashboard.archive.sealing import opener
 
     rows: list[dict[str, Any]] = []
+    unopened: LowwaterError | None = None
     for found in _found(_where(args, settings), args):
         if isinstance(found, LowwaterError):
-            rows.append(
-                {"url": None, "ok": False, "problems": [found.message], "records": 0, "parts": 0}
-            )
+            rows.append(_unread(None, found))
             continue
         archive = found.archive
-        opener_ = opener(archive.run.encryption, settings.archive.key_file, archive.url)
-        rows.append(_verified(found, opener_))
+        try:
+            sealer = opener(archive.run.encryption, settings.archive.key_file, archive.url)
+        except LowwaterError as error:  # of another key; the others may open
+            unopened = error
+            rows.append(_unread(archive.url, error))
+            continue
+        rows.append(_verified(found, sealer, settings))
+    if unopened is not None and len(rows) == 1:
+        raise unopened
     lines = []
     for row in rows:
         well = f"{row['records']} records in {row['parts']} parts, each as it was proved"
@@ -161,20 +177,28 @@ def _verify(args: argparse.Namespace, settings: Settings) -> int:
     return 0 if all(row["ok"] for row in rows) else 1
 
 
-def _verified(found: Summary, sealer: Any) -> dict[str, Any]:
+def _unread(url: str | None, error: LowwaterError) -> dict[str, Any]:
+    return {"url": url, "ok": False, "problems": [error.message], "records": 0, "parts": 0}
+
+
+def _verified(found: Summary, sealer: Any, settings: Settings) -> dict[str, Any]:
     from dataclasses import replace
+
+    from dashboard.archive.manifest import commits_sha256
 
     archive = replace(found.archive, sealer=sealer)
     problems = [found.error.message] if found.error else []
-    parts = 0
-    for key, one in found.found.items():
-        if one is None:
-            if archive.run.state == "whole":
-                problems.append(f"{key.topic}-{key.partition} has no partition.json")
-            continue
+    problems += [archive.commit_lost(key).message for key in archive.lost(found.found)]
+    parts, whole = 0, {key: one for key, one in found.found.items() if one is not None}
+    for key, one in whole.items():
         parts += len(one.parts)
         problems += archive.wrong(key, one)
         output.progress(f"{archive.run.run_id}: {key.topic}-{key.partition} read back")
+    told = _told(settings, archive.run.run_id)
+    if not problems and told not in (None, commits_sha256(one for one in whole.values())):
+        problems.append(
+            "its commits are others than those that the journal's chain tells of: it was changed"
+        )
     return {
         "url": archive.url, "run_id": archive.run.run_id, "state": found.state,
         "ok": not problems, "records": found.records, "parts": parts, "problems": problems,
@@ -208,7 +232,7 @@ def _delete(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _expire(args: argparse.Namespace, settings: Settings) -> int:
-    from dashboard.archive.deleting import refuse_open, weight
+    from dashboard.archive.deleting import refuse_open, refuse_restoring, weight
     from dashboard.archive.summary import expired
 
     keep_for = settings.archive.keep_for
@@ -223,6 +247,8 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
         for found in expired(_found(_where(args, settings), args), keep_for, utc_now()):
             try:
                 refuse_open(found, lambda run_id: _is_open(journal, run_id))
+                since = utc_now() - _RESTORES_TAKE
+                refuse_restoring(found, journal.restoring(found.archive.run.run_id, since))
             except RefusedError as error:
                 kept.append({"url": found.archive.url, **error.to_json()})
                 lines.append(f"kept {found.archive.url}: {error.message}")
@@ -252,11 +278,43 @@ def _may_delete(settings: Settings) -> Iterator[Journal]:
         yield journal
 
 
-def _is_open(journal: Journal, run_id: str) -> bool | None:
-    try:
-        return journal.head(run_id).open
-    except UsageError:
-        return None
+def _is_open(journal: JournalReads, run_id: str) -> bool | None:
+    with _journal_of(journal, run_id) as found:
+        return None if found is None else found.head(run_id).open
+
+
+def _told(settings: Settings, run_id: str) -> str | None:
+    """The sha256 of its commits by the journal of this state folder, if that knows the run."""
+    from dashboard.purge.journal.journal_head import journal_in
+    from dashboard.purge.journal.journal_reads import JournalReads
+
+    path, on_network = journal_in(settings.state_dir), settings.state_dir_on_network
+    with suppress(OSError, JournalError):  # who may not read it verifies without
+        if path.is_file():
+            with (
+                closing(JournalReads(path, on_network=on_network)) as journal,
+                _journal_of(journal, run_id) as found,
+            ):
+                return None if found is None else found.commits_kept(run_id)
+    return None
+
+
+@contextmanager
+def _journal_of(
+    journal: JournalReads, run_id: str, most: int = _MOST_MOVES
+) -> Iterator[JournalReads | None]:
+    """The one that knows a run: this journal, or one that its runs were moved to."""
+    from dashboard.purge.journal.journal_head import journal_in
+    from dashboard.purge.journal.journal_reads import JournalReads
+
+    with ExitStack() as stack:
+        found = journal if journal.has_run(run_id) else None
+        for path in map(journal_in, journal.moved_to() if most else ()):
+            if found is None and path.is_file():
+                moved = JournalReads(path, on_network=journal.file.on_network)
+                stack.enter_context(closing(moved))
+                found = stack.enter_context(_journal_of(moved, run_id, most - 1))
+        yield found
 
 
 def _gone(

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
@@ -20,8 +21,6 @@ from dashboard.domain.archive_acts import Restoration
 from dashboard.people import people
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from dashboard.archive.opened import Archive
     from dashboard.archive.restore import Progress, Restored
     from dashboard.archive.restored_topic import Setting
@@ -141,7 +140,8 @@ def _restore(
                 context.actor(settings).name, socket.gethostname(),
             )  # fmt: skip
             journal.tell_of_archive(begun, utc_now())
-            done = restore.run(goal, utc_now(), _offsets_file(args, folder))
+            offsets_file = Path(args.offsets_out or restore.notes.offsets_file(args.to_topic))
+            done = restore.run(goal, utc_now(), offsets_file)
             ended = replace(begun, act="done", records=done.records, whole=done.whole)
             journal.tell_of_archive(ended, utc_now())
         return done, cluster_id, target.bootstrap_servers
@@ -149,12 +149,6 @@ def _restore(
 
 def _nothing_named(args: argparse.Namespace) -> bool:
     return not (args.bootstrap_server or args.client_config)
-
-
-def _offsets_file(args: argparse.Namespace, folder: Path) -> Path:
-    from pathlib import Path
-
-    return Path(args.offsets_out) if args.offsets_out else folder / f"{args.to_topic}.parquet"
 
 
 def _reporter() -> Callable[[Progress], None]:

@@ -1,13 +1,10 @@
-"""What a run keeps before it deletes anything, and what of it lies in the place before a request.
-
-Each partition's commit is read anew from where it lies before every look at the cluster, and each
-of its parts must be there. What may be sent is held against that in `archive_gate`.
+"""What a run keeps before it deletes anything; what may then be sent is held against what lies in
+the place, as `archive_gate` asks for it before every look at the cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -17,11 +14,9 @@ from dashboard.archive.manifest import (
     RUN,
     ArchivedTopic,
     Encryption,
-    Part,
-    PartitionArchive,
     Range,
     RunArchive,
-    part_name,
+    commits_sha256,
     run_name,
 )
 from dashboard.archive.place import Place, begin, committed, end
@@ -37,7 +32,7 @@ from dashboard.core.errors import (
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import Took
 from dashboard.purge.evidence.look import refuse_without_offsets_topic
-from dashboard.purge.execute.archive_gate import Proofs, other_records, unproved
+from dashboard.purge.execute.archive_gate import InPlace, Lying, Proofs, other_records, unproved
 from dashboard.purge.execute.recheck import Rechecked, Refusal
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
@@ -53,15 +48,6 @@ if TYPE_CHECKING:  # loads tables; a run without an archive does without
 INCOMPLETE = "archive-incomplete"
 # What ends a run's archive, and the run: the place refuses, its key is another, a file was changed.
 FAILURES = (ArchiveError, SettingsError, RefusedError)
-_READS_AT_ONCE = 16
-
-
-@dataclass(frozen=True, slots=True)
-class InPlace:
-    """What lies in the place: commits whose parts are there, and of others what is not there."""
-
-    proofs: Proofs = field(default_factory=dict)
-    gone: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,10 +80,9 @@ class Archiving:
     sleep: Callable[[float], None]
     done: bool = False
     offsets_done: int = 0
-    _archive: RunArchive | None = None
     _place: Place | None = field(default=None, repr=False)
     _hashed: dict[str, str] = field(default_factory=dict, repr=False)  # parts that were read back
-    _there: dict[TopicPartition, PartitionArchive] = field(default_factory=dict, repr=False)
+    _lying: Lying | None = field(default=None, repr=False)
 
     def keep(self, rows: Sequence[PartitionRow], hold: Callable[[], bool]) -> Kept:
         """Keep what lies below the targets of these rows; `done` once nothing is left to read.
@@ -118,8 +103,7 @@ class Archiving:
             with self.reading.note(self.run.run_id) as took:
                 found = Keeper(
                     self.place, archive, settings, self.live, lambda: self._reader(rows, took),
-                    self._compacted(), hold, told.heard, sealer, fresh, self.sleep,
-                    self._hashed,
+                    self._compacted(archive), hold, told.heard, sealer, fresh, self._hashed,
                 ).keep(ranges)  # fmt: skip
         except FAILURES:
             self._failed()
@@ -140,6 +124,7 @@ class Archiving:
                    and (a := committed(self.place, archive, k)) is not None}  # fmt: skip
         everything = replace(found, committed={**earlier, **found.committed})
         ended = end(self.place, archive, everything.committed, found.passed)
+        self._lying = Lying(self.place, ended, self.now)
         told.ended(everything, whole=ended.state == "whole" and not found.incomplete)
         self.done = True
         return found
@@ -158,35 +143,12 @@ class Archiving:
                 found.incomplete[row.key] = why
 
     def in_place(self, keys: Iterable[TopicPartition]) -> InPlace:
-        """The commits as they lie in the place now. Whether their parts are there is asked once of
-        each: those that this worker wrote may have gone to two disks, when a volume went away.
-
-        To be asked before a look: with many partitions it takes longer than a look counts. Raises
-        one of FAILURES where the place cannot be read.
-        """
-        archive, listed = self._known(), sorted(keys)
-
-        def size_bytes(one: tuple[TopicPartition, Part]) -> int | None:
-            return self.place.size_bytes(self._name(*one))
-
-        with ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="proofs") as pool:
-            found = pool.map(lambda key: committed(self.place, archive, key), listed)
-            commits = {key: a for key, a in zip(listed, found, strict=True) if a is not None}
-            asked = [
-                (key, part)
-                for key, commit in commits.items()
-                if self._there.get(key) != commit
-                for part in commit.parts
-            ]
-            gone = {
-                key: f"{self.place.url_of(self._name(key, part))} is not there as it was proved: "
-                f"{'nothing' if size is None else f'{size} bytes'} of {part.size_bytes} bytes"
-                for (key, part), size in zip(asked, pool.map(size_bytes, asked), strict=True)
-                if size != part.size_bytes
-            }
-        proofs = {key: commit for key, commit in commits.items() if key not in gone}
-        self._there.update(proofs)
-        return InPlace(proofs, gone)
+        """What lies in the place now. Raises one of FAILURES: see `Lying.of`."""
+        if self._lying is None:
+            raise ArchiveError(
+                f"run {self.run.run_id} has kept nothing yet", "Nothing is sent before it has."
+            )
+        return self._lying.of(keys)
 
     def gate(self, checked: Rechecked, in_place: InPlace) -> tuple[Rechecked, Proofs]:
         """What may be sent, less what is not proved to lie there: that is refused, or asked again;
@@ -208,21 +170,11 @@ class Archiving:
         judged = replace(checked, allowed=allowed, refused=refused, unreadable=unreadable)
         return judged, {key: proofs[key] for key in allowed}
 
-    def _name(self, key: TopicPartition, part: Part) -> str:
-        return part_name(self.run.cluster_id, self.run.run_id, key, part.first)
-
     @property
     def place(self) -> Place:
         if self._place is None:
             self._place = Place(str(self.run.options.archive), self.sleep)
         return self._place
-
-    def _known(self) -> RunArchive:
-        if self._archive is None:
-            raise ArchiveError(
-                f"run {self.run.run_id} has kept nothing yet", "Nothing is sent before it has."
-            )
-        return self._archive
 
     def _begun(
         self, rows: Sequence[PartitionRow], sealer: Sealer | None
@@ -237,7 +189,6 @@ class Archiving:
         if archive.plan_sha256 != run.plan_sha256 or archive.run_id != run.run_id:
             raise ArchiveError(f"{where} is of another run", "Choose another place; plan again.")
         _refuse_other_key(where, archive, sealer)
-        self._archive = archive
         return archive, fresh
 
     def _made(self, rows: Sequence[PartitionRow], encryption: Encryption | None) -> RunArchive:
@@ -274,8 +225,8 @@ class Archiving:
         reading = self.reading
         return reading.open_reader(reading.client(), self.run.cluster_id, rows[0].topic, took)
 
-    def _compacted(self) -> Callable[[str], bool]:
-        entries = self.live.configs(sorted(t.topic for t in self._known().topics))
+    def _compacted(self, archive: RunArchive) -> Callable[[str], bool]:
+        entries = self.live.configs(sorted(t.topic for t in archive.topics))
         cleaned = {
             e.name for e in entries if e.key == "cleanup.policy" and "compact" in str(e.value)
         }
@@ -368,7 +319,9 @@ class _Telling:
             self.tell()
 
     def ended(self, kept: Kept, *, whole: bool) -> None:
-        """What it became; an entry of the chain holds each partition's range and count."""
+        """What it became; an entry of the chain holds each partition's range and count, and the
+        sha256 of all commits: who can write to the place could forge whatever lies there.
+        """
         archives = [kept.committed[key] for key in sorted(kept.committed)]
         self._last = replace(
             self._last, state="proved" if whole else "incomplete",
@@ -381,6 +334,7 @@ class _Telling:
             partitions=[
                 [a.topic, a.partition, a.start, a.target, a.records, a.size_bytes] for a in archives
             ],
+            commits_sha256=commits_sha256(archives),
         )
 
 

@@ -241,6 +241,36 @@ class JournalReads:
         found = self.entries(limit=1)
         return Begins(found[0].seq, parse_time(found[0].at)) if found and found[0].seq > 1 else None
 
+    def has_run(self, run_id: str) -> bool:
+        """Whether a run is in it, open or closed."""
+        return bool(self.file.rows("SELECT 1 FROM runs WHERE run_id=?", run_id))
+
+    def moved_to(self) -> list[Path]:
+        """The folders that runs of this journal were moved to, as far as its links tell."""
+        folder = "json_extract(plain(body), '$.folder')"
+        sql = f"SELECT DISTINCT {folder} AS folder FROM entries WHERE kind='archived'"
+        return [Path(row["folder"]) for row in self.file.rows(sql)]
+
+    def commits_kept(self, run_id: str) -> str | None:
+        """The sha256 of all commits of a run's archive, as the chain tells; None: it does not."""
+        sql = "SELECT * FROM entries WHERE run_id=? AND kind='kept' ORDER BY seq DESC"
+        bodies = (journal_file.entry(row).body for row in self.file.rows(sql, run_id))
+        told = (body.get("commits_sha256") for body in bodies)
+        return next((sha256 for sha256 in told if sha256), None)
+
+    def restoring(self, run_id: str, since: datetime) -> str | None:
+        """The topic into which a restore of this run's archive began since then and is not done."""
+        sql = (
+            "SELECT * FROM entries WHERE run_id IS NULL AND kind='archive-restored' AND at>=? "
+            "ORDER BY seq"
+        )
+        whole: dict[str, bool] = {}
+        for row in self.file.rows(sql, format_time(since)):
+            body = journal_file.entry(row).body
+            if body["run_id"] == run_id:
+                whole[f"{body['to_topic']} of cluster {body['to_cluster_id']}"] = body["whole"]
+        return next((topic for topic, done in whole.items() if not done), None)
+
     def newest_first(self, run_id: str) -> Iterator[Entry]:
         """Links of a run back from the newest, each read as it is asked for."""
         sql = "SELECT * FROM entries WHERE run_id=? AND seq<=? ORDER BY seq DESC LIMIT 1"

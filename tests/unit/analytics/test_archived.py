@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from analytics import archived
@@ -34,3 +35,17 @@ def test_what_is_not_whole_would_lack_rows(tmp_path: Path) -> None:
     assert part.value.code == "ARCHIVE_NOT_WHOLE"
     ended = archives.write(tmp_path / "ended", {"orders": {**ROWS, 2: []}}, state="incomplete")
     assert len(archived.pieces(open_archive(str(ended)), None)) == 6
+    (ended / "orders" / "1" / "partition.json").unlink()
+    with pytest.raises(ArchiveError, match=r"1/partition\.json is not there any more"):
+        archived.pieces(open_archive(str(ended)), None)
+
+
+def test_a_time_that_spark_has_none_for_is_none_and_ends_no_query(tmp_path: Path) -> None:
+    """Somebody writes nanoseconds for milliseconds."""
+    times = [-1, -5, 0, 1_700_000_000_000, 1_700_000_000_000_000_000, -(2**62)]
+    rows = [(at, (None, b"", ms, None)) for at, ms in enumerate(times)]
+    archive = open_archive(str(archives.write(tmp_path, {"orders": {0: rows}})))
+    ((key, part),) = archived.pieces(archive, None)
+    (batch,) = [archived._row(key, found) for found in archive.batches(key, part)]
+    found = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    assert found == [None, -5000, 0, 1_700_000_000_000_000, None, None]

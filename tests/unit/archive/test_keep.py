@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from dashboard.archive import keep
 from dashboard.archive.format import SCHEMA, read_batches
 from dashboard.archive.keep import Keeper, Kept, Progress
 from dashboard.archive.manifest import (
+    PART,
     PARTITION,
     RUN,
     Gap,
@@ -18,11 +20,13 @@ from dashboard.archive.manifest import (
     RunArchive,
     part_name,
     partition_name,
+    proof_name,
     run_name,
 )
 from dashboard.archive.place import Place, begin, committed, end
+from dashboard.archive.reading import Explainer
 from dashboard.core.errors import ArchiveError, RefusedError
-from dashboard.domain.model import TopicPartition
+from dashboard.domain.model import BatchSpan, TopicPartition
 from dashboard.settings.archive import ArchiveSettings
 from tests.support.kept_log import (
     KEY,
@@ -42,7 +46,7 @@ SMALL = ArchiveSettings(part_bytes=100, readers=2)
 def keeper(place: Place, log: KeptLog, **changed: Any) -> Keeper:
     given: dict[str, Any] = {
         "place": place, "run": run_of(), "settings": SMALL, "log": log, "open_reader": log.reader,
-        "compacted": lambda _: False, "sleep": lambda _: None, **changed,
+        "compacted": lambda _: False, **changed,
     }  # fmt: skip
     return Keeper(**given)
 
@@ -127,8 +131,12 @@ def test_offsets_that_do_not_exist_are_told_apart(
     place: Place, batches: list[Batch], compacted: bool, gaps: list[Gap], skipped: str | None
 ) -> None:
     (archive,) = kept(place, KeptLog(batches), compacted=lambda _: compacted).committed.values()
+    assert [part.gaps for part in archive.parts] == [()] * len(archive.parts)
+    names = [proof_name("c1", "r1", KEY, part.first) for part in archive.parts]
+    proofs = [proof for name in names if (proof := place.record(PART, name))]
+    assert [proof.brief for proof in proofs] == list(archive.parts)
     merged: list[Gap] = []
-    for gap in (g for part in archive.parts for g in part.gaps):
+    for gap in (g for proof in proofs for g in proof.gaps):
         if merged and (merged[-1].next, merged[-1].why) == (gap.first, gap.why):
             merged[-1] = Gap(merged[-1].first, gap.next, gap.why)
         else:
@@ -154,6 +162,29 @@ def test_what_is_merely_not_there_ends_the_partition(
     found = kept(place, log, compacted=lambda _: compacted)
     assert why in found.incomplete[KEY]
     assert (found.committed, committed(place, run_of(), KEY)) == ({}, None)
+
+
+def test_parts_are_cut_by_their_gaps_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proof names each gap, and a topic of transactions has a marker for each few records."""
+    monkeypatch.setattr(keep, "_MOST_GAPS", 3)
+    batches = [each for n in range(0, 20, 2) for each in (data(n, n), marker(n + 1))]
+    log = KeptLog(batches, at_once=5)
+    (archive,) = kept(place, log, settings=ArchiveSettings()).committed.values()
+    assert (archive.records, [part.control for part in archive.parts]) == (10, [4, 5, 1])
+
+
+def test_a_million_markers_are_explained_by_reading_their_headers_once() -> None:
+    asked: list[int] = []
+
+    def spans(at: int) -> tuple[BatchSpan, ...]:
+        asked.append(at)
+        odd = range(at | 1, (at | 1) + 40_000, 2)
+        return tuple(BatchSpan(o, o, 1, True, 1) for o in odd)
+
+    began = time.process_time()
+    gaps = Explainer(spans, False).explain((o, o + 1) for o in range(1, 400_000, 2))
+    assert (len(gaps), len(asked)) == (200_000, 10)
+    assert time.process_time() - began < 20, "a look at all headers for each would take minutes"
 
 
 def test_a_record_that_no_library_carries_ends_its_partition_alone(place: Place) -> None:
@@ -198,7 +229,9 @@ def test_retention_that_goes_on_before_anything_is_proved_leaves_less_to_keep(
     assert (archive.start, archive.target, archive.records) == (10, 20, 10)
     assert (told[-1].offsets, told[-1].offsets_done) == (10, 10)
     assert [row["offset"] for row in records_in(place, run_of())] == list(range(10, 20))
-    assert end(place, run_of(), found.committed, ()).partitions == (Range(TOPIC, 0, 10, 20),)
+    assert end(place, run_of(), found.committed, ()).partitions == (
+        Range(TOPIC, 0, 10, 20, kept=True),
+    )
     log.reads.clear()
     assert kept(place, log).committed == found.committed
     assert log.reads == []
@@ -315,8 +348,8 @@ def test_a_store_that_shows_things_late_is_waited_for(tmp_path: Path) -> None:
             return found
 
     pauses: list[float] = []
-    place = Late(str(tmp_path), lambda _: None)
-    assert kept(place, KeptLog([data(0, 40)]), sleep=pauses.append, fresh=True).committed
+    place = Late(str(tmp_path), pauses.append)
+    assert kept(place, KeptLog([data(0, 40)]), fresh=True).committed
     assert pauses[:2] == [0.2, 1.0]
 
 
@@ -379,6 +412,28 @@ def test_a_commit_that_was_changed_or_is_anothers_counts_for_nothing(place: Plac
         committed(place, run, KEY)
     assert changed.value.code == "ARCHIVE_CHANGED"
     assert PARTITION.parse(body.decode(), "x").target == 20
+
+
+def test_a_store_that_takes_the_manifest_of_a_run_and_keeps_none_begins_nothing(
+    tmp_path: Path,
+) -> None:
+    """Without `archive.json` nobody finds the rest again."""
+
+    class Forgets(Place):
+        def put(self, name: str, body: bytes) -> None:
+            if not (forgetting and name.endswith("archive.json")):
+                super().put(name, body)
+
+    forgetting = True
+    place, run = Forgets(str(tmp_path), lambda _: None), run_of(Range(TOPIC, 0, 0, 20))
+    with pytest.raises(ArchiveError, match=r"archive\.json is not what was written"):
+        begin(place, "c1", "r1", lambda: run)
+    forgetting = False
+    begin(place, "c1", "r1", lambda: run)
+    found, forgetting = kept(place, KeptLog([data(0, 40)]), run=run), True
+    with pytest.raises(ArchiveError) as late:
+        end(place, run, found.committed, ())
+    assert late.value.code == "ARCHIVE_NOT_AS_WRITTEN"
 
 
 def test_a_rate_holds_for_all_readers_together() -> None:

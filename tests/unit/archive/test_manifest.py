@@ -29,10 +29,11 @@ from dashboard.core.errors import ArchiveError, RefusedError
 from dashboard.domain.model import TopicPartition
 
 ONE = Part(
-    10, 20, 8, 500, 900, "ab", (Reached(3, 20),), (Gap(12, 13, "control"), Gap(19, 20, "compacted"))
-)
-TWO = Part(20, 22, 1, 300, 100, "cd", (Reached(4, 22),), (Gap(21, 22, "control"),))
-WHOLE = PartitionArchive("orders", "id-1", 3, 10, 22, (ONE, TWO), "control")
+    10, 20, 8, 500, 900, "ab", (Reached(3, 20),), 1, 1, "compacted",
+    (Gap(12, 13, "control"), Gap(19, 20, "compacted")),
+)  # fmt: skip
+TWO = Part(20, 22, 1, 300, 100, "cd", (Reached(4, 22),), 1, 0, "control", (Gap(21, 22, "control"),))
+WHOLE = PartitionArchive("orders", "id-1", 3, 10, 22, (ONE.brief, TWO.brief))
 RUN_ARCHIVE = RunArchive(
     "c1", "local", "r1", "ef", datetime(2026, 3, 1, tzinfo=UTC), "open",
     Encryption("aes-256-gcm", "0123456789abcdef"),
@@ -60,6 +61,7 @@ def test_it_is_read_as_it_was_written(kind: Any, found: Any) -> None:
 def test_sums_are_those_of_the_parts() -> None:
     assert (WHOLE.records, WHOLE.size_bytes, WHOLE.raw_bytes) == (9, 800, 1000)
     assert WHOLE.epochs == {3: 20, 4: 22}
+    assert WHOLE.skipped == "control"
 
 
 @pytest.mark.parametrize(
@@ -67,10 +69,12 @@ def test_sums_are_those_of_the_parts() -> None:
     [
         replace(ONE, records=9),
         replace(ONE, gaps=()),
+        replace(ONE, control=2, compacted=0),
+        replace(ONE, ends=None),
         replace(ONE, next=21),
         replace(ONE, first=13),
         replace(ONE, gaps=(Gap(19, 20, "compacted"), Gap(12, 13, "control"))),
-        replace(ONE, first=20, records=0, gaps=()),
+        replace(ONE, first=20, records=0, control=0, compacted=0, ends=None, gaps=()),
     ],
     ids=str,
 )
@@ -82,17 +86,18 @@ def test_a_proof_that_does_not_account_for_each_offset_is_none(false: Part) -> N
 @pytest.mark.parametrize(
     "false",
     [
-        replace(WHOLE, parts=(ONE,)),
-        replace(WHOLE, parts=(TWO,)),
-        replace(WHOLE, parts=(TWO, ONE)),
+        replace(WHOLE, parts=(ONE.brief,)),
+        replace(WHOLE, parts=(TWO.brief,)),
+        replace(WHOLE, parts=(TWO.brief, ONE.brief)),
+        replace(WHOLE, parts=(ONE, TWO)),
+        replace(WHOLE, parts=(replace(ONE.brief, control=0), TWO.brief)),
         replace(WHOLE, start=9),
         replace(WHOLE, target=23),
-        replace(WHOLE, skipped=None),
     ],
     ids=str,
 )
 def test_parts_that_are_not_the_range_commit_no_partition(false: PartitionArchive) -> None:
-    with pytest.raises(ValueError, match=r"offset|skipped"):
+    with pytest.raises(ValueError, match=r"offset|gaps"):
         sealed(PARTITION, false)
 
 

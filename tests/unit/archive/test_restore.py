@@ -271,6 +271,25 @@ def test_what_was_refused_leaves_no_note_by_which_a_topic_is_its_own(scene: Scen
     assert (others.value.code, scene.lies()) == ("TOPIC_EXISTS", [[], []])
 
 
+def test_a_setting_that_brokers_take_no_more_has_a_way_around_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka 4 takes no segments below 1 MiB."""
+    refused = UsageError("segment.bytes must be at least 1048576", "Correct it.")
+
+    def create_topic(*_: Any, **__: Any) -> TopicState:
+        raise refused
+
+    monkeypatch.setattr(scene.cluster, "create_topic", create_topic)
+    with pytest.raises(UsageError, match=r"segment\.bytes") as wrong:
+        scene.restore(Goal(NEW))
+    line = wrong.value.next_step.partition("--existing: ")[2]
+    given = dict(pair.split("=") for pair in line.split()[line.split().index("--config") + 1 :: 2])
+    assert "--partitions 2" in line and given["cleanup.policy"] == "delete"
+    scene.cluster.make(NEW, **{name.replace(".", "_"): value for name, value in given.items()})
+    assert scene.restore(Goal(NEW, existing=True)).whole
+
+
 def test_a_part_that_is_missing_ends_it_and_what_was_written_stays(scene: Scene) -> None:
     (part,) = (scene.folder / "orders" / "0").glob("part-*1080.parquet")
     aside = part.rename(scene.folder / "aside")
@@ -462,6 +481,26 @@ def test_partitions_are_chosen_and_those_without_a_commit_are_named(tmp_path: Pa
     assert NEW not in scene.cluster.logs
     done = scene.restore(Goal(NEW, partitions=frozenset({1})))
     assert (done.whole, scene.lies()) == (True, [[], WHOLE[1], []])
+
+
+def test_a_topic_with_the_longest_name_is_restored_into(scene: Scene) -> None:
+    """Files of a restore bear its name, and no file's name is longer than 255."""
+    longest = "x" * 249
+    scene.cluster.dies_after = 50
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(longest))
+    scene.cluster.dies_after = None
+    assert scene.restore(Goal(longest)).whole
+    notes = Notes(scene.folder.parent / "restores")
+    assert notes.of(longest) is not None and notes.of(f"{longest[:-1]}y") is None
+    assert len(notes.offsets_file(longest).name) < 220
+
+
+def test_settings_that_newer_brokers_do_not_know_are_left_out() -> None:
+    config = {"message.format.version": "2.8", "message.downconversion.enable": "false"}
+    new = new_topic(NEW, ArchivedTopic("orders", "id-1", 2, 3, config), 3)
+    assert not config.keys() & new.config.keys()
+    assert config.keys() <= {one.name for one in new.changed}
 
 
 def test_fewer_brokers_hold_fewer_replicas_and_vendors_settings_stay_away() -> None:

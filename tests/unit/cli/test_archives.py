@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from dashboard.archive.manifest import commits_sha256
+from dashboard.archive.opened import open_archive
 from dashboard.archive.place import Place
 from dashboard.archive.sealing import Sealer
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ArchiveError
+from dashboard.domain.archive_acts import Restoration
 from dashboard.purge.journal.journal import Journal, open_default
 from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.receipt.model import KeptRecords
+from dashboard.purge.upkeep.journal_archive import archive
 from dashboard.settings.settings import load
 from tests.support import archives
 from tests.unit.cli.plans import a_plan
@@ -73,6 +79,41 @@ def test_each_archive_is_listed_with_its_ranges_its_weight_and_its_price(
     assert value["size_bytes"] == stored
     (folder / "orders" / "1" / "partition.json").unlink()
     assert answer(capsys, "archives", "list", str(folder))["archives"][0]["state"] == "damaged"
+
+
+def test_what_was_kept_and_is_gone_is_no_partition_that_was_never_purged(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three partitions one could not be kept; of the two that were purged one is lost."""
+    folder = archives.write(alone / "kept", {"orders": {**ROWS, 2: []}}, state="incomplete")
+    assert answer(capsys, "archives", "verify", "kept")["archives"][0]["ok"]
+    with pytest.raises(ArchiveError, match="nothing commits partition 2"):
+        open_archive(str(folder)).whole("orders", None)
+    lost = folder / "orders" / "1" / "partition.json"
+    lost.unlink()
+    (found,) = answer(capsys, "archives", "list", "kept")["archives"]
+    assert found["state"] == "damaged"
+    (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert found["problems"] == [f"kept/{lost.relative_to(alone / 'kept')} is not there any more"]
+    with pytest.raises(ArchiveError) as gone:
+        open_archive(str(folder)).whole("orders", None)
+    assert gone.value.code == "ARCHIVE_PART_MISSING"
+
+
+def test_who_forges_an_archive_is_told_apart_by_the_chain(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    """Whoever may write to the place may seal anew whatever he changed there."""
+    folder = archived(alone, run_id)
+    commits = [one for one in open_archive(str(folder)).partitions().values() if one is not None]
+    kept = KeptRecords("kept", f"{archives.CLUSTER}/{run_id}", "proved", utc_now(), utc_now())
+    journal.note_archive(run_id, kept, kind="kept", commits_sha256=commits_sha256(commits))
+    journal.note_archive(run_id, replace(kept, state="failed"), kind="kept")
+    assert answer(capsys, "archives", "verify", "kept")["archives"][0]["ok"]
+    forged = {**ROWS, 1: archives.records(9, step=3, tag="forged")}
+    archives.write(alone / "kept", {"orders": forged}, run_id=run_id)
+    (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert "the journal's chain" in found["problems"][0]
 
 
 def test_one_that_cannot_be_read_hides_no_other(
@@ -208,6 +249,73 @@ def test_what_is_older_than_it_is_kept_expires(
     assert (young / "archive.json").exists() and (unknown / "archive.json").exists()
     told = [e.body for e in journal.each_entry() if e.kind == "archive-deleted"]
     assert [(body["act"], body["typed"]) for body in told] == [("begun", None), ("done", None)]
+
+
+def test_an_archive_that_is_being_restored_does_not_expire(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    folder = archived(alone, run_id, created_at=utc_now() - timedelta(days=3))
+    (alone / "lowwater.toml").write_text('[archive]\nkeep_for = "2d"\n')
+    closed(journal, run_id)
+    begun = Restoration(
+        "begun", "c", run_id, str(folder), "orders", "c2", "orders-restored", 0, False, "ann", "x"
+    )
+    journal.tell_of_archive(begun, utc_now() - timedelta(days=6))
+    journal.tell_of_archive(replace(begun, run_id="another"), utc_now())
+    (kept,) = answer(capsys, "archives", "expire", "kept")["kept"]
+    assert kept["error"]["code"] == "ARCHIVE_IN_USE"
+    assert "into topic orders-restored of cluster c2" in kept["error"]["message"]
+    assert (folder / "archive.json").exists()
+    journal.tell_of_archive(replace(begun, act="done", records=109, whole=True), utc_now())
+    assert [row["run_id"] for row in answer(capsys, "archives", "expire", "kept")["deleted"]] == [
+        run_id
+    ]
+
+
+def test_a_run_that_was_moved_out_of_the_journal_is_closed(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    """`runs --archive` once a month, and archives of records that are kept for a year."""
+    folder = archived(alone, run_id)
+    closed(journal, run_id)
+    for day in (1, 2):  # the second time the link that tells of the first is moved, too
+        later = utc_now() + timedelta(days=day)
+        archive(journal, alone / "old", before=later, who="ann", from_where="host", now=later)
+    assert journal.runs() == []
+    sentence = f"delete the archive of run {run_id} on prod"
+    answer(capsys, "archives", "delete", str(folder), "--confirm", sentence)
+    assert not folder.exists()
+
+
+def test_a_deletion_leaves_no_record_behind(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    """A put that was killed leaves a temporary file, and a partition that retention passed while
+    it was read is not in the manifest any more.
+    """
+    folder = archived(alone, run_id)
+    closed(journal, run_id)
+    part = next(folder.glob("orders/0/*.parquet"))
+    part.with_name(f"{part.name}.4711.0a1b2c3d.tmp").write_bytes(part.read_bytes())
+    (folder / "archive.json.4711.0a1b2c3d.tmp").write_bytes(b"{}")
+    passed = folder / "orders" / "7"
+    passed.mkdir()
+    for file in (folder / "orders" / "0").glob("part-*"):
+        (passed / file.name).write_bytes(file.read_bytes())
+    sentence = f"delete the archive of run {run_id} on prod"
+    answer(capsys, "archives", "delete", str(folder), "--confirm", sentence)
+    assert not folder.exists()
+
+
+def test_one_that_is_sealed_with_an_earlier_key_hides_no_damage_of_others(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archived(alone, "a-sealed", key=KEY)
+    damaged = next(archived(alone, "b-open").rglob("*.parquet"))
+    damaged.write_bytes(b"")
+    found = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert [row["ok"] for row in found] == [False, False]
+    assert KEY.key_id in found[0]["problems"][0] and damaged.name in found[1]["problems"][0]
 
 
 def test_one_that_cannot_be_deleted_keeps_no_other_from_expiring(

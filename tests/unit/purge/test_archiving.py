@@ -18,7 +18,7 @@ import pytest
 
 from dashboard.archive import keep
 from dashboard.archive.format import read_batches
-from dashboard.archive.manifest import RunArchive, part_name, partition_name
+from dashboard.archive.manifest import RunArchive, commits_sha256, part_name, partition_name
 from dashboard.archive.place import Place, begin, committed
 from dashboard.cluster.ranges import OUT_OF_RANGE, RangeError, Records, untold
 from dashboard.core.clock import Stopwatch
@@ -159,6 +159,9 @@ def test_records_are_kept_and_proved_before_any_request_leaves(room: ArchiveRoom
     assert (archive.state, archive.committed, archive.records) == ("proved", 2, 120)
     kinds = [entry.kind for entry in room.journal.entries()]
     assert kinds.index("archiving") < kinds.index("kept") < kinds.index("intent")
+    run = begin(Place(room.url), "cluster-1", run_id, lambda: pytest.fail("none"))[0]
+    commits = [committed(Place(room.url), run, key) for key in sorted(found)]
+    assert room.journal.commits_kept(run_id) == commits_sha256(c for c in commits if c)
     body = view.to_json()["archive"]
     assert isinstance(body, dict)
     assert (body["url"], body["folder"]) == (room.url, f"cluster-1/{run_id}")
@@ -264,6 +267,36 @@ def test_what_is_asked_of_the_place_is_asked_before_the_look_at_the_cluster(
     view = room.go()
     assert view.run.state == "done"
     assert len(asked) == len(set(asked)) > 2, "of each part once"
+
+
+@pytest.mark.parametrize("lost", ["part", "manifest"])
+def test_what_was_there_before_the_first_request_is_asked_for_again_after_a_pause(
+    room: ArchiveRoom, lost: str
+) -> None:
+    """A canary goes, somebody pauses the run, and a clean-up goes by."""
+    run_id = room.queue(room.archived_plan(), archive=room.url, canary=True)
+    execution = room.execution(run_id)
+
+    def first_is_sent() -> None:
+        room.journal.set_wish(run_id, "pause", "ann", NOW)
+
+    def pauses(seconds: float) -> None:
+        room.clock.sleep(seconds)
+        if room.journal.wish(run_id) == "pause" and len(room.live.sent) == 1:
+            room.clock.sleep(90)
+            folder = Path(room.url, "cluster-1", run_id)
+            if lost == "part":
+                sorted(folder.glob(f"{TOPIC}/1/*.parquet"))[-1].unlink()
+            else:
+                (folder / "archive.json").unlink()
+            room.journal.set_wish(run_id, None, "ann", NOW)
+
+    room.live.on_send.append(first_is_sent)
+    execution.sleep = pauses
+    execution.execute()
+    view = room.journal.run(run_id)
+    assert [row.state for row in view.partitions] == ["done", "not_done"]
+    assert len(room.live.sent) == 1
 
 
 def test_a_worker_that_does_not_find_what_another_began_begins_nothing_anew(
