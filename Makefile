@@ -6,6 +6,11 @@ BIN := .venv/bin
 # Broker tests mostly wait, so five processes share the tests: what needs the same brokers or Spark stays
 # together (tests/sharing.py), in its order, since the brokers of a package end with its last test.
 SIDE_BY_SIDE := --numprocesses 5 --dist loadfile --no-loadscope-reorder
+# The levels of tests, by the markers of pyproject.toml: each test is in one of the first two or in neither,
+# and make test-all runs all (tests/unit/test_levels.py).
+FIRST := not slow and not thorough and not further
+FURTHER := further and not slow and not thorough
+PYTEST := env -u MAKEFLAGS -u MFLAGS $(BIN)/python -m pytest
 INSTALL := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --require-hashes
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url
 SOAK_MINUTES ?= 60
@@ -14,7 +19,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests test-all bare-debian lint bench bench-large soak notebooks pictures requirements wheel image docs sbom audit tools-installed \
+.PHONY: help demo test tests test-further test-all bare-debian lint bench bench-large soak notebooks pictures requirements wheel image docs sbom audit tools-installed \
 	install clean
 
 help: ## Show this list
@@ -24,15 +29,19 @@ demo: ## Start a real three-broker Kafka, a workload and the dashboard; Ctrl-C e
 	@tools/install.sh java pango
 	@$(BIN)/lowwater demo up || [ $$? -eq 130 ]
 
-test: ## Every rule once, and lint beside the tests (10 to 20 minutes on two cores)
+test: ## Each rule once by its cheapest honest test, and lint beside the tests (some 6 minutes on two cores)
 	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory --jobs=2 tests lint
 
 # Side by side with lint, which is over when the first of them are; what make tells its own is not for theirs.
-# Collected once before: five processes that find no compiled tests would each rewrite the asserts of all of them.
+# Collected once before: processes that find no compiled tests would each rewrite the asserts of all of them.
 tests:
-	@env -u MAKEFLAGS -u MFLAGS $(BIN)/python -m pytest -m "not slow and not thorough" --collect-only -qq >/dev/null || true
-	@env -u MAKEFLAGS -u MFLAGS $(BIN)/python -m pytest -m "not slow and not thorough" $(SIDE_BY_SIDE)
+	@$(PYTEST) -m "$(FIRST)" --collect-only -qq >/dev/null || true
+	@$(PYTEST) -m "$(FIRST)" $(SIDE_BY_SIDE)
+
+test-further: ## What make test leaves out to take minutes: variants, whole passes; CI runs both (some 15 minutes)
+	@tools/install.sh java pango chromium
+	@$(PYTEST) -m "$(FURTHER)" $(SIDE_BY_SIDE)
 
 test-all: ## Everything: the slow extras, the broker tests on Kafka 3.9.2 and 4.4.0 too, and a bare Debian
 	@tools/install.sh java pango chromium

@@ -16,7 +16,7 @@ from hypothesis.internal.conjecture import providers
 
 from dashboard.demo.kafka import jars, server_properties
 from dashboard.settings import settings, settled_file
-from tests import sharing, thorough
+from tests import levels, sharing, thorough
 from tests.support import class_data, memory_disk
 from tests.support.examples import SHARE
 
@@ -86,7 +86,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.args == config.getini("testpaths"):
         names = thorough.unknown(item.nodeid for item in items)
         assert not names, f"tests/thorough.py names what is not there: {names}"
+        lost = levels.unborne(items)
+        assert not lost, f"further_but names variants that are not there: {lost}"
     for item in items:
+        if levels.is_further(item):
+            item.add_marker(pytest.mark.further)
         if thorough.is_thorough(item.nodeid):
             item.add_marker(pytest.mark.thorough)
     items.sort(key=lambda item: sharing.rank(item.nodeid.split("::", 1)[0]))

@@ -1,8 +1,8 @@
-"""What `make test` leaves to `make test-all`: what costs most and another test holds as well.
+"""What only `make test-all` runs: what costs most and another test holds as well.
 
-`make test` is run many times a day, and is to take minutes. Each rule of the product has a test in
-it; what follows are their further variants on real brokers, Spark and browsers, which `make
-test-all` runs on every Kafka version. Whoever changes what stands here runs it by name.
+`make test` holds each rule of the product, `make test-further` what else is worth a run of each
+change (`tests/levels.py`). What follows are further variants on real brokers, Spark and browsers,
+which `make test-all` runs on every Kafka version. Whoever changes what stands here runs it by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import chain
 
 _KILLED = "test_a_worker_killed_between_intent_and_journal_is_followed_by_one_that_reads_first"
 
-# Who holds the rule in `make test` -> files, tests, or single variants of one.
+# Who holds the rule in one of those -> files, tests, or single variants of one.
 BESIDE: dict[str, tuple[str, ...]] = {
     "another variant of the same test": (
         "tests/unit/test_forked_workers.py::"
@@ -251,7 +251,7 @@ def unknown(tests: Iterable[str]) -> list[str]:
 
 
 def is_thorough(test: str) -> bool:
-    """Whether `make test` leaves out a test, by its node id relative to the repository."""
+    """Whether only `make test-all` runs a test, by its node id relative to the repository."""
     function = test.split("[", 1)[0]
     return not _NAMES.isdisjoint((test, function, function.split("::", 1)[0]))
 

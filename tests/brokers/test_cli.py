@@ -174,6 +174,7 @@ def test_ctrl_c_while_waiting_leaves_the_worker_to_its_work(
     assert (code, run["state"]) == (0, "done")
 
 
+@pytest.mark.further
 def test_doctor_finds_nothing_missing_on_a_healthy_cluster(bench: Bench, lowwater: Shell) -> None:
     bench.topic(1)
     code, value = lowwater("doctor", "--bootstrap-server", bench.bootstrap)
@@ -182,6 +183,7 @@ def test_doctor_finds_nothing_missing_on_a_healthy_cluster(bench: Bench, lowwate
     assert code in (0, 1)
 
 
+@pytest.mark.further
 def test_delete_records_asks_lifts_and_answers_as_kafkas_tool_does(
     bench: Bench, lowwater: Shell
 ) -> None:

@@ -29,6 +29,7 @@ def _doctor(
     return code, {check["name"]: check for check in checks}
 
 
+@pytest.mark.further
 def test_an_admin_lacks_no_right(
     secured_cluster: SecuredCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

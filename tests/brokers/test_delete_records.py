@@ -69,6 +69,7 @@ def delete_all(
     return delete
 
 
+@pytest.mark.further
 def test_the_python_call_tells_per_partition_what_became_of_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +118,7 @@ def test_what_is_written_while_the_question_stands_is_not_deleted(
     assert bench.journal.run(told["run_id"]).partitions[0].target_offset == 100
 
 
+@pytest.mark.further_but("came-below")
 @pytest.mark.parametrize(
     ("group", "offset"), [("asked", 20), ("late", 20), ("late", 100)],
     ids=["moved-back", "came-below", "came-at-the-target"],
@@ -132,6 +134,7 @@ def test_a_reader_that_changed_while_the_question_stands_refuses(
     assert bench.offsets(topic, 0) == list(range(100))
 
 
+@pytest.mark.further
 def test_a_yes_for_a_topic_that_was_made_anew_deletes_nothing(
     bench: Bench, delete_all: Delete
 ) -> None:
@@ -147,6 +150,7 @@ def test_a_yes_for_a_topic_that_was_made_anew_deletes_nothing(
     assert bench.offsets(topic, 0) == list(range(300))
 
 
+@pytest.mark.further
 def test_a_folder_that_knows_nothing_of_the_cluster_is_said_before_the_yes(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:

@@ -27,6 +27,8 @@ from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import load
 from dashboard.store.snapshots import Store
 
+pytestmark = pytest.mark.further
+
 # Watch and dashboard have tests of their own; here one broker and the workload are enough.
 PROGRAM = """
 import json, sys

@@ -29,6 +29,8 @@ from dashboard.purge.receipt.model import RequestWait
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import ANSWERS_WITHIN
 
+pytestmark = pytest.mark.further
+
 _RATE = "follower.replication.throttled.rate"
 
 

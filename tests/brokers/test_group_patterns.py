@@ -78,6 +78,7 @@ def test_a_pattern_shows_while_the_coordinator_has_not_resolved_it_for_a_new_top
     assert old in row["subscribed"]
 
 
+@pytest.mark.further
 def test_the_coordinator_matches_whole_names(bench: Bench, kafka_jars: KafkaJars) -> None:
     if int(kafka_jars.version.split(".")[0]) < 4:
         pytest.skip("patterns that the coordinator resolves are a matter of Kafka 4.0 and newer")

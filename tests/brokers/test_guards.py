@@ -105,6 +105,7 @@ def test_a_member_that_reads_and_never_committed_counts_as_a_reader(bench: Bench
     assert bench.offsets(topic, 0) == list(range(12, 20))
 
 
+@pytest.mark.further
 def test_a_member_that_starts_over_is_not_where_a_snapshot_remembers_its_group(
     bench: Bench,
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_member_that_starts_over_is_not_where_a_snapshot_remembers_its_group(
         consumer.close()
 
 
+@pytest.mark.further
 def test_without_a_committed_offset_nobody_knows_who_read(bench: Bench) -> None:
     topic = bench.topic(20, 20)
     nobody = bench.plan(topic, to="offset:5")
@@ -143,6 +145,7 @@ def test_without_a_committed_offset_nobody_knows_who_read(bench: Bench) -> None:
     assert bench.offsets(topic, 1) == list(range(5, 20))
 
 
+@pytest.mark.further_but("changelog-source-cleanup_policy-compact,delete-it is compacted")
 @pytest.mark.parametrize(
     ("name", "key", "value", "fact"),
     [
@@ -169,6 +172,7 @@ def keyed(bench: Bench, name: str | None = None, **config: str) -> str:
     return topic
 
 
+@pytest.mark.further
 def test_more_partitions_than_settings_allow(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = bench.topic(20, 20)
     bench.commit("guards-g", topic, {0: 12, 1: 12})
@@ -244,6 +248,7 @@ def reassigned(bench: Bench, topic: str, replicas: list[int]) -> Iterator[None]:
         admin.close()
 
 
+@pytest.mark.further_but("system-topic-delete--connect-offsets-not messages to be consumed")
 @pytest.mark.parametrize(
     ("name", "policy", "ending", "fact"),
     [

@@ -173,6 +173,7 @@ def _has_new_groups(live: LiveCluster) -> bool:
     return live.brokers()[0].api_versions.get("ConsumerGroupDescribe", -1) >= 1
 
 
+@pytest.mark.further
 def test_an_open_transaction_holds_the_last_stable_offset_and_the_group_list(
     live: LiveCluster, workload: Workload
 ) -> None:

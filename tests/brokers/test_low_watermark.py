@@ -16,6 +16,8 @@ from tests.brokers.purge_faults import resumed, until
 from tests.brokers.test_followers import found_in, snapshots
 from tests.brokers.test_forecast import left_behind, throttled
 
+pytestmark = pytest.mark.further
+
 PLACED = [[1, 2, 3]]
 STARTS = ("log_start_offset", "log_start_lag", "holds_low_watermark")
 

@@ -235,6 +235,7 @@ def test_a_coordinator_that_hangs_got_nothing_and_is_asked_again(
     assert bench.journal.verify().ok
 
 
+@pytest.mark.further
 def test_plan_preview_and_apply_move_a_group_by_the_command_line(
     bench: Bench,
     dead: str,

@@ -96,6 +96,7 @@ def test_a_topic_of_an_unknown_group_is_refused_and_visible(
     assert (often.runs(), bench.log_start(often.topic)) == ([], 0)
 
 
+@pytest.mark.further
 def test_a_group_that_is_gone_is_waived_and_holds_while_it_is_listed(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -20,6 +20,8 @@ from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import carry_out, follower, resumed, until
 from tests.brokers.test_forecast import eventually, foresee
 
+pytestmark = pytest.mark.further
+
 
 def answers(bench: Bench, run_id: str) -> list[dict[str, Any]]:
     """The raw answers that the journal keeps."""

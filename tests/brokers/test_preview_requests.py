@@ -15,6 +15,8 @@ from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import followers, resumed, until
 
+pytestmark = pytest.mark.further
+
 BOTH = pytest.mark.parametrize("leader_only", [True, False], ids=["leader-only", "wait-all"])
 Answer = tuple[int, int, str | None]
 

@@ -88,6 +88,7 @@ def test_a_plan_runs_once(bench: Bench) -> None:
     assert_proved(bench, first, "done", Left(topic, 0, "done", range(5, 10)))
 
 
+@pytest.mark.further
 def test_of_five_racers_on_one_topic_one_is_accepted(bench: Bench) -> None:
     topic = bench.topic(50)
     bench.commit("purge-g", topic, {0: 20})
@@ -147,6 +148,7 @@ def test_a_topic_without_delete_in_its_policy_is_never_sent(bench: Bench) -> Non
     assert "not-deletable" in [g.name for g in bench.plan(topic).partitions[0].guards]
 
 
+@pytest.mark.further
 def test_native_leader_only_is_unsupported_on_released_brokers_and_sends_nothing(
     bench: Bench,
 ) -> None:

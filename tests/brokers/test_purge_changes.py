@@ -58,6 +58,7 @@ def test_a_group_reset_backwards_after_the_plan_refuses(bench: Bench) -> None:
     assert_refused(bench, view, topic, "unread-by-group", "purge-g", "59", "1 records")
 
 
+@pytest.mark.further
 def test_an_accepted_loss_is_no_more_than_what_the_plan_showed(bench: Bench) -> None:
     topic, _ = planned(bench)
     lifted = ("unread-by-group:purge-g=its records are of no use",)

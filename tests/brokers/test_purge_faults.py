@@ -49,6 +49,7 @@ def test_a_hanging_follower_is_named_and_arrives_once_it_goes_on(
     assert (wait.cause, wait.timed_out, wait.inside) == ("keeps-up", True, False)
 
 
+@pytest.mark.further
 def test_leader_only_verified_does_not_wait_for_a_hanging_follower(
     bench: Bench, cluster: LocalCluster
 ) -> None:

@@ -23,6 +23,8 @@ from tests.brokers.purge_faults import kinds
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
 from tests.brokers.starved_worker import BALLAST, fill
 
+pytestmark = pytest.mark.further
+
 NEXT_STEP = "Free disk space"
 
 

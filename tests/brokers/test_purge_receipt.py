@@ -26,6 +26,8 @@ from tests.brokers.purge_faults import kinds, until
 from tests.brokers.purge_proof import Left, assert_proved, segments, segments_below
 from tests.brokers.workload import ANSWERS_WITHIN
 
+pytestmark = pytest.mark.further
+
 SEGMENT = 1 << 20
 
 

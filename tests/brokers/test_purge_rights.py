@@ -132,6 +132,7 @@ def test_without_describe_on_the_offsets_topic_the_group_list_is_incomplete(benc
     assert "no DESCRIBE right on groups named lowwater-probe-*" in found.reason
 
 
+@pytest.mark.further
 def test_a_topic_without_the_delete_right_is_not_done_and_the_others_are(bench: Bench) -> None:
     topics = three_topics(bench)
     cluster = rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)

@@ -10,6 +10,8 @@ from dashboard.demo.kafka.brokers import LocalCluster
 from tests.brokers.purge_bench import PURGE, Bench
 from tests.brokers.purge_faults import carry_out, resumed, until
 
+pytestmark = pytest.mark.further
+
 
 def in_small_requests(bench: Bench, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     purge = replace(PURGE, partitions_per_request=size, requests_in_flight=1)

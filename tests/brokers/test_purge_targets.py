@@ -122,6 +122,7 @@ class SuspendedAtLookUp(LiveCluster):
         return super().offsets_at(partitions, at)
 
 
+@pytest.mark.further
 def test_a_failed_look_up_by_time_is_a_named_refusal_and_never_minus_one(
     bench: Bench, cluster: LocalCluster
 ) -> None:

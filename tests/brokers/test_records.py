@@ -54,6 +54,7 @@ def offsets(found: LookedAt) -> list[int]:
     return [record.offset for record in found.records]
 
 
+@pytest.mark.further_but("none", "zstd")
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_the_first_the_last_and_samples_of_each_codec(bench: Bench, codec: str) -> None:
     topic = bench.topic(0)
@@ -135,6 +136,7 @@ def test_what_compaction_took_leaves_holes_and_no_error(
     assert offsets(read(bench, topic, 2500, sampled=60)) == [0, 1000, 2000]
 
 
+@pytest.mark.further
 def test_records_of_a_mebibyte(bench: Bench) -> None:
     topic = bench.topic(0, max_message_bytes=str(2 * MiB), segment_bytes=str(8 * MiB))
     large = {"message.max.bytes": str(2 * MiB), "queue.buffering.max.messages": "100"}
@@ -167,6 +169,7 @@ def test_a_look_leaves_no_group_and_no_offset(bench: Bench) -> None:
     assert bench.journal.runs() == before
 
 
+@pytest.mark.further
 def test_fifty_records_are_looked_at_within_a_second(bench: Bench) -> None:
     """On a quiet machine; a busy one gets five times as long."""
     topic = bench.topic(20_000)
@@ -182,6 +185,7 @@ def test_fifty_records_are_looked_at_within_a_second(bench: Bench) -> None:
     assert min(took) < 5, took
 
 
+@pytest.mark.further
 def test_another_cluster_or_none_at_the_address_is_said(bench: Bench) -> None:
     topic = bench.topic(1)
     span = {TopicPartition(topic, 0): Span(0, 1)}
@@ -199,6 +203,7 @@ def test_another_cluster_or_none_at_the_address_is_said(bench: Bench) -> None:
     assert time.monotonic() - began < 4
 
 
+@pytest.mark.further
 def test_a_leader_that_hangs_costs_no_more_than_the_time_limit(
     bench: Bench, cluster: LocalCluster
 ) -> None:

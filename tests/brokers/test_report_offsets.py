@@ -14,6 +14,8 @@ from dashboard.demo.kafka.jars import KafkaJars
 from tests.brokers.purge_bench import UNDECLARED, Bench
 from tests.support import class_data
 
+pytestmark = pytest.mark.further
+
 
 @pytest.fixture
 def bench(cluster: LocalCluster, tmp_path: Path) -> Iterator[Bench]:

@@ -111,6 +111,7 @@ def held_by(cluster: SecuredCluster, user: str) -> dict[Right, bool | None]:
         return {h.right: h.granted for h in held_rights(live)}
 
 
+@pytest.mark.further_but("Delete Topic", "Read Group")
 @pytest.mark.parametrize("right", rights.RIGHTS, ids=lambda right: right.name)
 def test_a_missing_right_costs_purges_and_moves_what_the_table_says(
     secured_cluster: SecuredCluster, topic: str, tmp_path: Path, right: Right
@@ -138,6 +139,7 @@ def test_a_missing_right_costs_purges_and_moves_what_the_table_says(
         assert found["move-waived"] == "refused GROUP_AUTHORIZATION_FAILED"
 
 
+@pytest.mark.further_but("collect", "plan", "purge", "orphan check")
 @pytest.mark.parametrize(
     "feature",
     [

@@ -105,6 +105,7 @@ def test_a_tokens_subject_is_the_principal(
     assert seen_by_both(secured_cluster.oauth()) == (set(), set())
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "says_lifetime",
     [

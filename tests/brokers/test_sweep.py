@@ -229,6 +229,7 @@ def test_another_users_quarantine_on_a_real_disk_is_refused_by_program_and_scrip
     assert victim.read_text() == "whole"
 
 
+@pytest.mark.further
 def test_a_stray_goes_comes_back_goes_again_and_the_broker_starts(
     scene: Scene, cluster: LocalCluster, kafka_jars: KafkaJars, judged: Verdicts, call: Call
 ) -> None:

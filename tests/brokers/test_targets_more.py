@@ -138,6 +138,7 @@ def test_the_newest_bytes_stay_though_records_grew(bench: Bench, cluster: LocalC
     assert_proved(bench, view, "done", Left(topic, 0, "done", range(target, 4000)))
 
 
+@pytest.mark.further_but("config0-30")
 @pytest.mark.parametrize(
     ("config", "target"),
     [

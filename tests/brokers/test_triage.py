@@ -24,6 +24,8 @@ from tests.brokers.purge_bench import SETTINGS, Bench
 from tests.brokers.purge_faults import until
 from tests.unit.inventory.disks import scanned
 
+pytestmark = pytest.mark.further
+
 MIB = 2**20
 IN_NEED = 2
 GROUP = "triage-g"

@@ -35,6 +35,7 @@ def records(bench: Bench, topic: str) -> int:
     return len(bench.offsets(topic, 0))
 
 
+@pytest.mark.further_but("committed")
 @pytest.mark.parametrize("to", ["committed", "offset:400", "high-watermark"])
 def test_an_offset_past_the_end_of_the_log_purges_nothing(bench: Bench, to: str) -> None:
     """Brokers take it and list it for ever; it says nothing of the 500 records that are there."""
@@ -74,6 +75,7 @@ def test_a_waived_group_that_lives_again_keeps_what_it_has_not_read(bench: Bench
     assert [w.alive for w in lives.waivers] == [True], "a plan says so when it is made"
 
 
+@pytest.mark.further
 def test_a_waived_group_that_starts_over_further_back_keeps_its_records(bench: Bench) -> None:
     topic, group = bench.topic(400), f"gone-{uuid.uuid4().hex[:8]}"
     bench.commit("wanted-live", topic, {0: 400})
@@ -115,6 +117,7 @@ def test_a_classic_groups_pattern_holds_a_topic_that_is_new_to_it(bench: Bench) 
     assert (records(bench, old), records(bench, new)) == (30, 300)
 
 
+@pytest.mark.further_but("2h")
 @pytest.mark.parametrize("window", ["2h", "30m"])
 def test_a_replay_window_keeps_what_was_written_inside_it_whatever_its_records_times(
     bench: Bench, window: str, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,7 @@ from dashboard.ui.session.routes import TITLES
 from tests.support import axe, sample_store
 from tests.support.browser import Theme, browser_page, dashboard_server, keep_screenshot, rests
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600), pytest.mark.further]
 THEMES: tuple[Theme, ...] = get_args(Theme)
 NARROW = {"a phone": (390, 844), "200 % zoom": (640, 450)}  # CSS pixels of 1280 by 900 at 200 %
 # Parts that scroll by themselves (tables, the row of pages) may be wider than the page, it not.

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.support import sample_store
 from tests.support.browser import Theme, browser_page, dashboard_server, keep_screenshot, rests
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300), pytest.mark.further]
 
 _LOOK = """() => {
   const link = document.activeElement, text = link.querySelector('p') || link;

@@ -12,7 +12,7 @@ from tests.support import sample_store
 from tests.support.browser import browser_page, dashboard_server, keep_screenshot, rests
 from tests.support.sample_topics import TOPICS
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300), pytest.mark.further]
 
 NAMES = ("all-orders", "old-readers", "orders-dlq")
 

@@ -12,7 +12,7 @@ from tests.support import odd_store
 from tests.support.browser import browser_page, keep_screenshot
 from tests.unit.reports.sources import of_store
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.further]
 
 
 def test_the_report_opens_without_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield Served(url, folder)
 
 
+@pytest.mark.further
 def test_every_page_opens_no_request_leaves_and_no_secret_is_told(served: Served) -> None:
     outside: list[str] = []
 

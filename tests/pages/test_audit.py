@@ -185,6 +185,7 @@ def test_without_a_snapshot_the_journal_is_shown_and_its_switch_works(
     assert "Every purge is switched off" in said(app)
 
 
+@pytest.mark.further
 def test_of_a_long_journal_it_says_which_runs_are_shown(
     open_page: Open, requests: Requests, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +240,7 @@ def test_runs_and_entries_of_other_clusters_are_there_when_asked_for(
     assert open_page("audit", every="true").toggle(key="every").value is True
 
 
+@pytest.mark.further
 def test_a_journal_of_one_cluster_has_nothing_to_take_in(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:
@@ -253,6 +255,7 @@ def test_a_run_of_another_cluster_says_of_which_it_is(open_page: Open, journal: 
     assert "This run is of another cluster: <b>demo</b>" in said(open_page("purge", run=run_id))
 
 
+@pytest.mark.further
 def test_a_runs_link_leads_to_its_own_cluster(
     open_page: Open, journal: Journal, tmp_path: Path
 ) -> None:
@@ -265,6 +268,7 @@ def test_a_runs_link_leads_to_its_own_cluster(
     assert f'<a href="purge?cluster=demo&amp;run={run_id}" target="_self">demo</a>' in said(app)
 
 
+@pytest.mark.further
 def test_a_policys_runs_are_one_row_until_each_is_asked_for(
     open_page: Open, journal: Journal
 ) -> None:

@@ -45,6 +45,7 @@ def test_one_cluster_needs_no_name_and_nothing_to_switch(open_page: Open) -> Non
     assert "<details" not in said(app)
 
 
+@pytest.mark.further_but("overview")
 @pytest.mark.parametrize("page", ["overview", "growth", "topic"])
 def test_each_link_of_a_page_stays_with_its_cluster(open_page: Open, two: Path, page: str) -> None:
     app = open_page(page, None, cluster="staging", name="orders")
@@ -77,6 +78,7 @@ def test_a_cluster_that_is_not_here_is_never_replaced_by_another(open_page: Open
     assert '<a href="./?cluster=prod-eu" target="_self">prod-eu</a>' in text
 
 
+@pytest.mark.further
 def test_a_browser_stays_with_its_cluster_when_a_second_one_comes(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -97,6 +99,7 @@ def test_clusters_of_one_name_are_told_apart_by_their_ids(open_page: Open, tmp_p
     assert f'<a href="./?cluster={sample_store.CLUSTER_ID}" target="_self">' in said(app)
 
 
+@pytest.mark.further
 def test_a_callback_that_leaves_a_run_keeps_the_cluster(open_page: Open, two: Path) -> None:
     app = open_page("purge", None, cluster="staging", request="none")
     assert "REQUEST_NOT_FOUND" in said(app)

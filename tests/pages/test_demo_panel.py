@@ -11,6 +11,7 @@ from dashboard.core.demo_faults import Fault
 from tests.pages.conftest import Open, said
 
 
+@pytest.mark.further
 def test_outside_of_a_demo_there_is_none(open_page: Open) -> None:
     app = open_page()
     assert "demo" not in said(app)

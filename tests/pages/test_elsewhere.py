@@ -63,6 +63,7 @@ def test_a_request_of_another_cluster_is_decided_there_alone(
     assert {"Approve and purge", "Reject"} <= labels(app)
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("requests")
 def test_clusters_of_one_name_are_told_apart_in_the_sentence_and_the_header(
     open_page: Open,
@@ -85,6 +86,7 @@ def test_clusters_of_one_name_are_told_apart_in_the_sentence_and_the_header(
     assert [run.cluster_id for run in journal.runs()] == [FIRST]
 
 
+@pytest.mark.further_but("running")
 @pytest.mark.usefixtures("two", "requests")
 @pytest.mark.parametrize("state", ["running", "reverted", "failed"])
 def test_a_run_of_another_cluster_is_acted_on_there_alone(
@@ -131,6 +133,7 @@ def test_a_run_whose_cluster_is_not_in_the_folder_names_the_verb_that_acts_on_it
     assert labels(app) <= ASIDE
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("two", "requests")
 def test_which_cluster_is_no_question_where_the_journal_knows_it(
     open_page: Open,

@@ -65,6 +65,7 @@ def test_a_waiver_frees_bytes_and_leaves_growth_as_it_is(open_page: Open) -> Non
     assert "leave now" in text and "0 B leave now" not in text
 
 
+@pytest.mark.further
 def test_a_policy_says_unknown_until_there_is_an_earlier_analysis(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: O
     assert 'resource "kafka_topic" "orders"' in copied(app)[0]
 
 
+@pytest.mark.further
 def test_the_chosen_disk_is_drawn_over_the_time_that_is_chosen(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -142,6 +144,7 @@ def test_where_the_slope_may_as_well_be_none_no_day_is_told(
     assert "may fill up" in said_today and "full in" not in said_today
 
 
+@pytest.mark.further
 def test_every_change_comes_as_one_file_of_the_chosen_form(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_a_full_disk_proposes_the_room_that_it_needs(
     assert question.need_bytes == 5 * 2**30  # down to half of 40 GiB
 
 
+@pytest.mark.further
 def test_the_sentences_of_the_triage_lead_to_its_plan(
     open_room: Open, asked: list[Question], requests: Requests
 ) -> None:
@@ -122,6 +123,7 @@ def test_an_offline_disk_shows_steps_and_no_plan(open_room: Open, asked: list[Qu
     assert "triage-plan" not in {b.key for b in app.button}
 
 
+@pytest.mark.further
 def test_a_cluster_that_does_not_answer_is_told(open_room: Open, asked: list[Question]) -> None:
     assert "nobody answers" in said(look(open_room(), "2GiB"))
 
@@ -170,6 +172,7 @@ def test_a_disk_that_is_full_within_a_day_alarms_unless_it_may_as_well_stand_sti
     assert not urgent(days_to_full_high=None)
 
 
+@pytest.mark.further
 def test_a_size_that_is_none_is_told(open_room: Open) -> None:
     app = open_room()
     (field,) = [f for f in app.text_input if f.label == "Bytes needed there"]
@@ -177,6 +180,7 @@ def test_a_size_that_is_none_is_told(open_room: Open) -> None:
     assert "Write bytes such as 40GiB" in said(app)
 
 
+@pytest.mark.further
 def test_a_size_may_be_typed_as_people_say_it(open_room: Open, asked: list[Question]) -> None:
     app = look(open_room(), "0.3 TB")
     (field,) = [f for f in app.text_input if f.label == "Bytes needed there"]

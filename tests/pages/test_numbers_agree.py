@@ -182,6 +182,7 @@ def test_what_guards_hold(open_page: Open, lab: Lab) -> None:
     assert re.findall(pattern, storage_report(of_store(lab.cluster)).headline_note) == [told]
 
 
+@pytest.mark.further_but("few-slow")
 @pytest.mark.parametrize("group", ["slow", "gone"])
 def test_what_a_group_holds_back_and_what_its_waiver_adds(
     open_page: Open, lab: Lab, group: str
@@ -202,6 +203,7 @@ def test_what_a_group_holds_back_and_what_its_waiver_adds(
         assert the_one(overview, SIZE + "</strong> more would leave at once if") == once
 
 
+@pytest.mark.further_but("few-gone")
 @pytest.mark.parametrize("group", ["slow", "gone"])
 def test_the_pages_of_a_group_and_of_its_topic_say_the_same(
     open_page: Open, lab: Lab, group: str
@@ -254,6 +256,7 @@ def test_growth_of_topics_and_what_is_not_kafkas_add_up_to_the_disks(
     assert float(in_table) == pytest.approx(whole, abs=0.05)
 
 
+@pytest.mark.further_but("few")
 def test_the_fleet_says_of_a_cluster_what_its_own_pages_say(open_page: Open, lab: Lab) -> None:
     own, fleet = said(open_page(variant=None)), said(open_page("fleet", variant=None))
     consumed = the_one(own, SIZE + "</strong> are consumed by every known group")
@@ -301,6 +304,7 @@ def exactly(text: str, pattern: str) -> int:
     return int(the_one(text, pattern).replace(formats.THIN_SPACE, ""))
 
 
+@pytest.mark.further_but("few")
 def test_what_leaves_at_once_is_what_leaves_the_brokers(open_page: Open, lab: Lab) -> None:
     overview = said(open_page(variant=None))
     whole = exactly(overview, EXACT + ' leave <abbr title="[^"]*">at once</abbr>')
@@ -327,6 +331,7 @@ def test_orphans_are_as_many_bytes_on_each_page(open_page: Open, tmp_path: Path)
     assert folders == 10
 
 
+@pytest.mark.further
 def test_slow_followers_are_as_slow_on_each_page(open_page: Open) -> None:
     page = said(open_page("followers", variant="rich"))
     told = re.findall(r"⚠ ((?:broker|follower[.]|no broker, disk).*?[.])</p>", page)

@@ -17,6 +17,7 @@ from tests.support import odd_store, sample_store
 NAME = "<i>prod</i> *eu* [1](http://x.example)"
 
 
+@pytest.mark.further_but("purge")
 @pytest.mark.parametrize("page", ["overview", "reclaimable", "purge", "quality"])
 def test_a_group_of_255_odd_characters_is_text_on_every_page(
     open_page: Open, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -34,6 +35,7 @@ def test_a_group_of_255_odd_characters_is_text_on_every_page(
         assert "💧" in text
 
 
+@pytest.mark.further_but("audit", "purge")
 @pytest.mark.parametrize("page", sorted(routes.TITLES))
 def test_a_clusters_name_is_text_on_every_page(
     open_page: Open,
@@ -62,6 +64,7 @@ def test_a_clusters_name_is_text_on_every_page(
         assert f"on {escape(NAME)}</code>" in html
 
 
+@pytest.mark.further_but("a%2Cb&waive=c")
 @pytest.mark.parametrize("group_id", ["a=b", "a,b", " a ", "a%2Cb&waive=c"])
 def test_the_group_that_was_ticked_is_waived_and_no_other(
     open_page: Open,

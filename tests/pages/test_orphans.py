@@ -158,6 +158,7 @@ def test_odd_names_are_text(
     assert "&lt;b onclick=x&gt;" in html
 
 
+@pytest.mark.further
 def test_of_ten_thousand_orphans_a_thousand_are_sent_to_the_browser(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def test_help_explains_every_word(open_page: Open) -> None:
     assert "the lowest log start offset of all alive replicas" in said(app)
 
 
+@pytest.mark.further_but("overview-2.41")
 @pytest.mark.parametrize(
     ("page", "name", "costs"),
     [
@@ -141,6 +142,11 @@ def test_orphans_stand_in_the_sentence_and_newest_first_in_their_list(open_page:
     assert first < text.index("**clicks-v1-0.0a4f-stray**: 614.4 MiB, stray, removable")
 
 
+@pytest.mark.further_but(
+    "None-No snapshot yet",
+    "nothing-Nothing can be given back",
+    "stale-stale: no snapshot for over three intervals",
+)
 @pytest.mark.parametrize(
     ("variant", "expected"),
     [
@@ -228,6 +234,7 @@ def test_a_page_where_one_chooses_keeps_its_numbers_until_newer_ones_are_asked_f
     assert not app.dataframe[0].value["Reclaimable"].dropna().any()
 
 
+@pytest.mark.further_but("growth")
 @pytest.mark.parametrize("page", ["overview", "growth", "orphans", "followers", "quality", "audit"])
 def test_a_page_that_is_only_read_shows_each_new_analysis_by_itself_unless_live_is_off(
     open_page: Open, page: str, tmp_path: Path
@@ -263,6 +270,7 @@ def test_nothing_is_redrawn_under_who_looks_for_room(open_page: Open, tmp_path: 
     assert app.session_state["lw-kept"].findings.id > first
 
 
+@pytest.mark.further_but("overview", "purge")
 @pytest.mark.parametrize("page", sorted(routes.TITLES))
 def test_records_that_came_back_stand_in_the_header_of_every_page(
     open_page: Open, page: str, tmp_path: Path, requests: Requests, journal: Journal
@@ -279,6 +287,7 @@ def test_records_that_came_back_stand_in_the_header_of_every_page(
     assert "lw-head warn" in text
 
 
+@pytest.mark.further_but("overview", "purge")
 @pytest.mark.parametrize("page", sorted(routes.TITLES))
 def test_an_outage_and_the_switch_stand_on_every_page(
     open_page: Open, page: str, tmp_path: Path, journal: Journal
@@ -301,6 +310,7 @@ def test_an_outage_and_the_switch_stand_on_every_page(
     assert "⏸ every purge is stopped</b>: an approver switched every purge off" in text
 
 
+@pytest.mark.further_but("overview-1", "purge-2")
 @pytest.mark.parametrize("away", [1, 2])
 @pytest.mark.parametrize("page", sorted(routes.TITLES))
 def test_brokers_that_went_since_the_snapshot_are_away_on_every_page(

@@ -222,6 +222,7 @@ def test_one_asks_and_another_approves(
     assert "approved by ann@example.org" in said(app)
 
 
+@pytest.mark.further
 def test_a_request_is_rejected(
     open_page: Open, sign: Sign, file: Callable[..., None], requests: Requests, journal: Journal
 ) -> None:
@@ -259,6 +260,7 @@ def test_a_part_that_redraws_itself_asks_again(sign: Sign, monkeypatch: pytest.M
     new_server()
 
 
+@pytest.mark.further_but("purge")
 @pytest.mark.usefixtures("requests")
 @pytest.mark.parametrize("page", ["audit", "orphans", "purge"])
 def test_a_download_asks_again_who_clicks(

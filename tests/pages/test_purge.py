@@ -111,6 +111,7 @@ def test_the_same_click_twice_gives_one_run(
     assert len(journal.runs()) == 1
 
 
+@pytest.mark.further
 def test_another_purge_on_the_topic_is_told_in_words(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:
@@ -199,6 +200,7 @@ def test_the_run_shows_states_receipt_and_controls(
     assert "The active segment stays whole." in text
 
 
+@pytest.mark.further
 def test_a_run_of_which_nothing_was_done_has_failed_and_says_what_next(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

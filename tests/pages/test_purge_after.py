@@ -26,6 +26,7 @@ def close(journal: Journal, run_id: str, **change: object) -> None:
     journal.set_run(run_id, "partial", now, watched_until=now + timedelta(hours=1))
 
 
+@pytest.mark.further
 def test_a_wait_all_run_that_timed_out_names_who_is_behind_and_until_when_it_watches(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_run_whose_followers_followed_says_so_by_its_states_and_in_the_table(
     assert app.dataframe[0].value["Followers behind"].tolist() == ["none"]
 
 
+@pytest.mark.further
 def test_a_run_says_why_partitions_wait_or_are_left_in_words(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:
@@ -77,6 +79,7 @@ def test_a_run_says_why_partitions_wait_or_are_left_in_words(
     assert text.count("does not &lt;answer&gt;") == 1, "the run's own error says it"
 
 
+@pytest.mark.further
 def test_an_open_run_shows_what_its_leaders_count_of_waiting_requests(
     open_page: Open,
     requests: Requests,
@@ -127,6 +130,7 @@ def test_records_that_came_back_are_an_alert_on_the_run_and_in_the_lists(
         assert f"lowwater run {run_id} --dismiss" in text  # where no purge can go as far again
 
 
+@pytest.mark.further
 def test_plan_again_opens_the_purge_of_those_topics(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

@@ -104,6 +104,7 @@ def test_without_a_forecast_the_modes_can_still_be_chosen(
     assert len(captions(app)) == 3
 
 
+@pytest.mark.further_but("wait-all-leader-only-verified")
 @pytest.mark.parametrize(
     ("shown", "then"),
     [("leader-only-verified", "wait-all"), ("wait-all", "leader-only-verified")],

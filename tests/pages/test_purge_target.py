@@ -18,6 +18,11 @@ from tests.pages.conftest import Open, read, said
 from tests.pages.purges import SENTENCE, Requests
 
 
+@pytest.mark.further_but(
+    "High watermark-None-high-watermark",
+    "Keep the newest-typed4-keep:10GiB",
+    "A time-typed7-timestamp:2026-03-01T04:00:00.000Z",
+)
 @pytest.mark.parametrize(
     ("kind", "typed", "target"),
     [
@@ -44,6 +49,7 @@ def test_a_chosen_target_is_planned(
     assert [request.target.text for request in requests] == [target]
 
 
+@pytest.mark.further_but("10")
 @pytest.mark.parametrize("typed", ["10", "0h", "-1", "yesterday"])
 def test_what_cannot_be_kept_is_told_and_nothing_is_planned(
     open_page: Open, requests: Requests, typed: str

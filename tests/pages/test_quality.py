@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.receipt.model import RequestWait
@@ -50,6 +52,7 @@ def test_past_purges_show_each_estimators_error_and_coverage(
     assert len(app.get("echarts_chart")) == 1
 
 
+@pytest.mark.further
 def test_past_purges_show_how_true_their_waits_were(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

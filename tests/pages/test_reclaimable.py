@@ -68,6 +68,7 @@ def test_totals_follow_the_filters(open_page: Open) -> None:
     assert topics(app) == ["clickstream"]
 
 
+@pytest.mark.further
 def test_how_do_you_know_speaks_of_the_topics_that_pass_the_filters(open_page: Open) -> None:
     app = open_page("reclaimable")
     app.text_input(key="topic").set_value("payments").run()
@@ -158,6 +159,7 @@ def test_declaring_readers_is_kept_with_name_and_date(open_page: Open, tmp_path:
     assert "asked both teams" in audit["Said"][0]
 
 
+@pytest.mark.further
 def test_what_stands_is_the_forms_default_and_a_shorter_window_is_said_before_the_click(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -238,6 +240,7 @@ def test_a_click_meant_for_other_topics_than_those_shown_declares_nothing(
     assert "Not saved: the topics changed" in said(app)
 
 
+@pytest.mark.further_but("reason")
 @pytest.mark.parametrize("missing", ["owner", "reason", "name"])
 def test_a_declaration_without_an_owner_a_reason_or_a_name_is_not_saved(
     open_page: Open, tmp_path: Path, missing: str
@@ -268,6 +271,7 @@ def test_the_line_goes_from_an_open_page_once_its_snapshot_is_too_old(
     assert "Not proposed: the newest findings are of" in said(app.run()) and not copied(app)
 
 
+@pytest.mark.further
 def test_a_link_to_a_group_does_not_bring_the_last_visits_filter_back(open_page: Open) -> None:
     app = open_page("reclaimable", topic="payments")
     assert topics(app) == ["payments"]
@@ -280,6 +284,7 @@ def test_a_link_to_a_group_does_not_bring_the_last_visits_filter_back(open_page:
     assert topics(app) == ["reports-old"]
 
 
+@pytest.mark.further
 def test_idle_topics_stand_below_with_the_line_that_deletes_the_chosen_one(
     open_page: Open,
 ) -> None:

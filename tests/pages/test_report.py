@@ -31,6 +31,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> Handed:
     return found
 
 
+@pytest.mark.further_but("reclaimable", "purge")
 @pytest.mark.parametrize(
     "page", ["overview", "reclaimable", "purge", "orphans", "audit", "quality"]
 )

@@ -45,6 +45,7 @@ def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     s3fs.S3FileSystem.clear_instance_cache()
 
 
+@pytest.mark.further
 def test_watch_writes_snapshots_that_another_process_sees_whole_or_not_at_all(bucket: Any) -> None:
     events: list[dict[str, Any]] = []
     watch.run(
@@ -70,6 +71,7 @@ def test_watch_writes_snapshots_that_another_process_sees_whole_or_not_at_all(bu
     assert ClusterStore(Store(URL), "fake").latest("findings") == "two"
 
 
+@pytest.mark.further
 def test_findings_and_pages_show_a_store_on_s3(
     bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

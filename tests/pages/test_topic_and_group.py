@@ -93,6 +93,7 @@ def test_a_topic_tells_which_segments_a_purge_can_take_whole(
     ]
 
 
+@pytest.mark.further
 def test_a_topic_of_which_no_inventory_tells_says_how_to_make_one(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_topic_tells_of_a_reader_that_no_group_shows_as_the_guard_does(
     assert "A reader that no group shows?" not in said(open_page("topic", name="orders"))
 
 
+@pytest.mark.further
 def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_topics_bytes_are_read_once_a_snapshot_over_the_time_that_is_chosen(
     assert sorted(reads) == ids
 
 
+@pytest.mark.further
 def test_a_brokers_fullest_disk_is_drawn_over_the_time_that_is_chosen(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -303,6 +306,7 @@ def test_overview_and_reclaimable_lead_to_both(open_page: Open) -> None:
     assert links(reclaimable)["Everything about payments"] == "name=payments"
 
 
+@pytest.mark.further
 def test_what_a_group_holds_back_is_drawn_over_kept_analyses(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -315,6 +319,9 @@ def test_what_a_group_holds_back_is_drawn_over_kept_analyses(
     assert "measured less than twice in that time" in said(app)
 
 
+@pytest.mark.further_but(
+    "Gone-0-gone, silent for- It counts at its last known offsets until it is waived."
+)
 @pytest.mark.parametrize(
     ("state", "members", "alive", "on_its_page"),
     [

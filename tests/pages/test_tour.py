@@ -56,6 +56,7 @@ def test_five_steps_lead_from_the_first_number_to_what_is_kept_of_a_purge(
     assert all("Tour, " not in said(open_page(page)) for page in ("growth", "quality", "fleet"))
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("room")
 def test_who_ends_it_sees_it_on_no_page_until_they_want_it_again(open_page: Open) -> None:
     app = open_page("reclaimable")
@@ -65,6 +66,7 @@ def test_who_ends_it_sees_it_on_no_page_until_they_want_it_again(open_page: Open
     assert "Tour, 1 of 5" in said(app.button(key="tour-again").click().run())
 
 
+@pytest.mark.further_but("overview")
 @pytest.mark.parametrize("page", routes.LISTED)
 def test_outside_of_a_demo_there_is_none(open_page: Open, requests: Requests, page: str) -> None:
     app = open_page(page)

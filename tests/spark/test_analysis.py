@@ -121,6 +121,7 @@ def test_a_group_that_is_gone_or_moves_is_remembered(lab: Lab) -> None:
     assert lab.rows("holds") == incremental
 
 
+@pytest.mark.further
 def test_a_replay_window_is_bounded_by_a_snapshot_that_is_old_enough(lab: Lab) -> None:
     lab.write(Snapshot().topic("replayed", end=40, groups={"g": 40}))
     lab.analyze()
@@ -184,6 +185,7 @@ def test_an_application_is_remembered_as_long_as_its_offsets_or_a_snapshot_are(l
     assert last in lab.cluster.ids("snapshots")
 
 
+@pytest.mark.further
 def test_an_analysis_of_an_earlier_version_kept_none_so_all_snapshots_tell(lab: Lab) -> None:
     first = lab.write(Snapshot().topic("t", groups={"app": 60}).group("app", is_streams=True))
     done = lab.analyze()

@@ -11,7 +11,7 @@ TABLES = (
     "reclaimable", "curves", "blockers", "disks", "holds", "trends", "growth", "slow_followers",
 )  # fmt: skip
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.further]
 
 
 def of(log: Log, *, inventory: bool) -> Snapshot:

@@ -25,7 +25,7 @@ from tests.support.in_buckets import copied
 from tests.support.lab import START, Lab, Snapshot
 from tests.support.spark_history import ROOT, declared, findings, history
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.further]
 
 SHAPE = large_history.Shape(partitions=400, groups=30, snapshots=5)
 

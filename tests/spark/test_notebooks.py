@@ -18,7 +18,7 @@ from dashboard.core.clock import utc_now
 from tests.support import archives, sample_store
 from tests.support.sample_plan import sample_plan
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.further]
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 Rows = Callable[[str], list[dict[str, Any]]]

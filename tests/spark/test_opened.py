@@ -17,6 +17,7 @@ from tests.support.lab import Lab, Snapshot
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.further
 def test_tables_read_in_their_columns(spark: SparkSession, tmp_path: Path) -> None:
     cluster = lw.open(str(sample_store.write(tmp_path, "rich").store.root))
     for name in ("reclaimable", "disks"):
@@ -30,6 +31,7 @@ def test_tables_read_in_their_columns(spark: SparkSession, tmp_path: Path) -> No
         assert cluster.table(name).columns == wanted
 
 
+@pytest.mark.further
 def test_topics_have_names_across_snapshots_that_number_them_anew(lab: Lab) -> None:
     first = lab.write(Snapshot().topic("a", end=10).topic("b", end=20))
     second = lab.write(Snapshot().topic("b", end=21).topic("c", end=30))

@@ -147,6 +147,7 @@ def test_a_stray_is_told_at_once_and_the_others_by_a_second_look(lab: Lab) -> No
     assert (entry["verdict"], entry["size_bytes"]) == ("never", 0)
 
 
+@pytest.mark.further
 def test_what_is_assigned_moving_hidden_or_gone_is_no_orphan(lab: Lab) -> None:
     def snapshot(*, moving: bool = True) -> Snapshot:
         made = Snapshot().topic("t").topic("moving").topic("future")

@@ -266,6 +266,7 @@ def test_a_curve_survives_its_table(curve: Curves) -> None:
         assert (getattr(again.curves, name) == getattr(curve, name)).all(), name
 
 
+@pytest.mark.further
 @given(curves(), st.sampled_from([1, 2, 8]))
 def test_curves_read_part_by_part_are_those_of_the_whole_table(curve: Curves, buckets: int) -> None:
     count = len(curve.first)

@@ -165,6 +165,7 @@ def test_no_analysis_goes_by_the_time_of_an_older_snapshot(cluster: ClusterStore
     assert prune_findings(cluster, KEEP, old).removed == ()
 
 
+@pytest.mark.further
 def test_several_pruners_at_once_remove_each_folder_and_complain_of_nothing(
     cluster: ClusterStore,
 ) -> None:
@@ -231,6 +232,7 @@ def test_a_killed_writer_leaves_nothing_that_is_seen_and_the_next_run_clears_up(
     assert _folders(cluster) == []
 
 
+@pytest.mark.further_but("in the folder")
 @pytest.mark.parametrize("moment", ["before the folder", "in the folder"])
 def test_a_killed_pruner_leaves_nothing_that_is_seen_and_the_next_run_clears_up(
     cluster: ClusterStore, moment: str

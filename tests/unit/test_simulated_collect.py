@@ -191,6 +191,7 @@ def test_a_broker_that_is_down_costs_its_own_rows_and_no_others(
     assert any(f"broker {down} did not answer" in r for r in lacking[1].groups_incomplete)
 
 
+@pytest.mark.further
 def test_a_simulator_in_processes_of_its_own_ends_with_who_started_it() -> None:
     with simulation(TRUTH) as brokers:
         before = brokers.cpu_seconds()

@@ -1,4 +1,4 @@
-"""What `make test` leaves out is named by what there is, and nothing else is left out."""
+"""What only `make test-all` runs is named by what there is, and nothing else is left out."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ def test_snapshots_cut_short_are_named_and_the_next_one_goes_on_without_them(lab
     assert lab.analyze().left_out == (), "what lies before the last analysis is not read again"
 
 
+@pytest.mark.further
 def test_what_a_damaged_snapshot_alone_knew_is_missed_until_somebody_removes_it(lab: Lab) -> None:
     """Group `brief` was seen in it alone: without it its records would be free."""
     lab.write(Snapshot().topic("t", groups={"g": 10}))
@@ -134,6 +135,7 @@ def test_two_snapshots_at_the_same_time_count_in_the_order_of_their_commits(lab:
     assert looks.curve(lab) == [(0, "proportional"), (100, "proportional"), (120, "history")]
 
 
+@pytest.mark.further_but("True")
 @pytest.mark.parametrize("each", [True, False])
 def test_a_clock_that_steps_back_makes_the_newest_no_older(lab: Lab, each: bool) -> None:
     for minutes, end in ((0, 100), (60, 140), (11, 160)):

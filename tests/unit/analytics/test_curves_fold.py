@@ -175,6 +175,7 @@ def steps(*, epochs: dict[int, int] | None = None, count: int = 6) -> list[tuple
     return found
 
 
+@pytest.mark.further_but("40-45-sure1", "39-40-sure2")
 @pytest.mark.parametrize(
     ("end", "known", "sure"),
     [
@@ -210,6 +211,7 @@ def test_a_cut_that_a_thinned_out_snapshot_found_is_known_by_the_next_one(
     assert not any(surely(fold(cluster, written, base), "a").values())
 
 
+@pytest.mark.further_but("3")
 @pytest.mark.parametrize("earlier", [3, 4])
 def test_by_a_snapshot_of_an_earlier_version_nothing_is_sure(
     cluster: ClusterStore, earlier: int

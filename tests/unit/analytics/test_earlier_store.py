@@ -53,6 +53,7 @@ def _gone(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows if row["group_id"] == "gone"]
 
 
+@pytest.mark.further_but("1")
 @pytest.mark.parametrize("buckets", [1, 4])
 def test_what_it_alone_remembers_holds_in_the_analyses_that_follow(
     earlier: Lab, buckets: int, monkeypatch: pytest.MonkeyPatch

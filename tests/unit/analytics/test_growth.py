@@ -111,6 +111,7 @@ def test_days_to_full_have_an_interval_once_the_slope_has(lab: Lab) -> None:
     assert 24 * one["days_to_full_high"] * low == pytest.approx(left, rel=1e-6)
 
 
+@pytest.mark.further
 def test_sums_of_an_older_release_have_no_interval_until_they_are_gone(lab: Lab) -> None:
     for step in range(13):
         write(lab, 5 * step, used=10**9 + step * 10**8)
@@ -149,6 +150,7 @@ def test_a_replica_that_this_snapshot_did_not_see_is_left_out(lab: Lab) -> None:
     assert disks[2]["growth_per_hour"] is None
 
 
+@pytest.mark.further
 def test_the_window_is_the_running_pane_and_the_one_before(lab: Lab) -> None:
     """Twelve hours aligned to UTC: a burst in the morning is gone by the next day's noon."""
     found = {}

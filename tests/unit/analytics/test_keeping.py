@@ -166,6 +166,7 @@ def happens(dice: random.Random, log: Kept, offset: int, *, compacts: bool) -> b
     return compacts != (what == "switch")
 
 
+@pytest.mark.further_but("0", "6", "12", "18", "24")
 @pytest.mark.parametrize("seed", range(30))
 def test_no_purge_keeps_fewer_bytes_than_it_was_to(seed: int) -> None:
     """By curves of any snapshot, whatever was purged, cleaned, rolled, deleted, and lost by
@@ -425,6 +426,7 @@ def _by_the_hour(_: random.Random, minute: int) -> int:
     return 4 if minute // 60 % 2 else 20
 
 
+@pytest.mark.further_but("20000-100000-_uneven")
 @pytest.mark.parametrize("sizes", [_alike, _uneven, _by_the_hour])
 @pytest.mark.parametrize(("keep", "segment"), [(20_000, 100_000), (100_000, 10_000)])
 def test_a_policy_that_keeps_bytes_keeps_them_and_little_more(

@@ -46,6 +46,7 @@ def _thinned(lab: Lab) -> tuple[str, ...]:
     return prune_snapshots(lab.cluster, keep, at).removed
 
 
+@pytest.mark.further_but("gone")
 @pytest.mark.parametrize("latest", ["whole", "torn", "gone"])
 def test_memory_goes_on_behind_a_snapshot_of_a_time_to_come_that_was_removed(
     lab: Lab, latest: str
@@ -78,6 +79,7 @@ def _hex(*first: str) -> Iterator[str]:
         yield secrets.token_bytes(2).hex()
 
 
+@pytest.mark.further
 def test_a_snapshot_sorts_behind_one_that_was_analyzed_and_removed_in_its_millisecond(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_snapshot_that_comes_to_stand_before_the_analyzed_one_is_read(lab: Lab
     assert looks.held(lab)[("t", "g")] == 20
 
 
+@pytest.mark.further
 def test_whom_such_a_snapshot_met_without_its_offset_has_begun_anew(lab: Lab) -> None:
     late = Snapshot().topic("t", groups={"a": 60, "on": 35}).group("etl", "t", is_streams=True)
     _overtaken(lab, late)
@@ -137,6 +140,7 @@ def test_whom_such_a_snapshot_met_without_its_offset_has_begun_anew(lab: Lab) ->
     assert names(lab.targets()["t"]) == ["no-committed-offset", "changelog-source"]
 
 
+@pytest.mark.further
 def test_an_analysis_of_an_earlier_version_is_taken_to_know_what_lies_before_its_own(
     lab: Lab,
 ) -> None:
@@ -176,6 +180,7 @@ def test_an_older_snapshot_that_is_analyzed_again_is_not_shown(lab: Lab) -> None
     assert lab.cluster.latest_analysis() == shown.analysis_id
 
 
+@pytest.mark.further
 def test_memory_does_not_go_back_with_a_pointer_that_was_put_back(lab: Lab) -> None:
     """LATEST out of a backup; or two analyses ended at once, and the slower one was of before."""
     lab.write(_plain())

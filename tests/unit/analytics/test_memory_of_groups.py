@@ -32,6 +32,7 @@ def _lingering(offset: int) -> Snapshot:
     return found
 
 
+@pytest.mark.further_but("False-never", "True-together")
 @pytest.mark.parametrize("analyzed", ["never", "each", "together"])
 @pytest.mark.parametrize("known", [True, False])
 def test_a_commit_on_a_topic_that_nobody_tells_the_id_of_is_none_on_one_made_anew(
@@ -55,6 +56,7 @@ def test_a_commit_on_a_topic_that_nobody_tells_the_id_of_is_none_on_one_made_ane
         assert looks.held(lab) == {("t", "a"): 60}
 
 
+@pytest.mark.further_but("False")
 @pytest.mark.parametrize("full", [False, True])
 def test_an_analysis_carries_since_when_groups_are_remembered(lab: Lab, full: bool) -> None:
     first = lab.write(Snapshot().topic("t", groups={"g": 60}))
@@ -68,6 +70,7 @@ def test_an_analysis_carries_since_when_groups_are_remembered(lab: Lab, full: bo
     assert str(told).startswith(f"{first}:")
 
 
+@pytest.mark.further_but("True")
 @pytest.mark.parametrize("full", [False, True])
 def test_a_topic_that_one_snapshot_did_not_see_keeps_its_groups(lab: Lab, full: bool) -> None:
     """Group g is gone for longer than snapshots are kept when DESCRIBE is missing for a moment."""
@@ -83,6 +86,7 @@ def test_a_topic_that_one_snapshot_did_not_see_keeps_its_groups(lab: Lab, full: 
     assert lab.targets()["t"]["target_offset"] == 20
 
 
+@pytest.mark.further_but("True")
 @pytest.mark.parametrize("full", [False, True])
 def test_a_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgotten(
     lab: Lab, full: bool
@@ -99,6 +103,7 @@ def test_a_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgot
     assert looks.held(lab) == {}
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("full", [False, True])
 def test_a_topic_is_not_forgotten_because_no_snapshot_is_older_than_its_absence(
     lab: Lab, full: bool
@@ -120,6 +125,7 @@ def test_a_topic_is_not_forgotten_because_no_snapshot_is_older_than_its_absence(
     assert lab.targets()["t"]["target_offset"] == 20
 
 
+@pytest.mark.further_but("False-100")
 @pytest.mark.parametrize("ahead", [-100, 100])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_clock_that_was_wrong_neither_begins_an_absence_nor_ends_it(
@@ -160,6 +166,7 @@ def test_a_damaged_analysis_is_missed_until_somebody_removes_it(lab: Lab) -> Non
     assert lab.targets()["t"]["guards"] == []
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("file", ["holds.parquet", "manifest.json"])
 def test_a_full_fold_reads_what_was_put_back_of_all_that_was_missed(lab: Lab, file: str) -> None:
     """Two groups whose snapshots are gone, and of an application only its group's name."""
@@ -190,6 +197,7 @@ def test_a_full_fold_reads_what_was_put_back_of_all_that_was_missed(lab: Lab, fi
     assert looks.held(lab)[("t", "brief")] == 5
 
 
+@pytest.mark.further
 def test_what_was_put_back_does_not_outdo_what_was_seen_since(lab: Lab) -> None:
     """A topic that was made anew since, and a group that has read on."""
     lab.write(
@@ -206,6 +214,7 @@ def test_what_was_put_back_does_not_outdo_what_was_seen_since(lab: Lab) -> None:
     assert looks.held(lab) == {("t", "g"): 10, ("t", "h"): 5}
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("full", [False, True])
 def test_a_newest_analysis_with_a_torn_manifest_is_missed_and_what_it_missed_too(
     lab: Lab, full: bool
@@ -240,6 +249,7 @@ def test_what_was_seen_at_a_time_still_to_come_does_not_outdo_what_is_lower(lab:
     assert looks.held(lab) == {("t", "a"): 95, ("t", "g"): 10, ("t", "gone"): 70}
 
 
+@pytest.mark.further_but("0")
 @pytest.mark.parametrize("ahead", [0, 100])
 def test_a_clock_that_once_ran_far_ahead_makes_nobody_forget_what_is_hidden(
     lab: Lab, ahead: int
@@ -281,6 +291,7 @@ def test_what_was_seen_later_is_told_by_the_order_of_snapshots(
     assert names(lab.targets()["t"]) == ["no-committed-offset"]
 
 
+@pytest.mark.further_but("0.5")
 @pytest.mark.parametrize("ahead", [0.5, 120, -120])
 def test_a_former_reader_counts_while_its_snapshot_is_kept_whatever_its_clock(
     lab: Lab, ahead: float
@@ -301,6 +312,7 @@ def _keep_the_newest_of(lab: Lab, count: int) -> None:
     prune(lab.cluster, "snapshots", lambda _: newest, START + timedelta(days=2))
 
 
+@pytest.mark.further_but("False")
 @pytest.mark.parametrize("full", [False, True])
 def test_a_group_that_was_met_without_its_offset_has_begun_anew(lab: Lab, full: bool) -> None:
     """It was deleted, to read all again, and crashed before its first commit."""
@@ -405,6 +417,7 @@ def _untold(lab: Lab, kind: str, *elsewhere: str) -> None:
     lab.write(readers)
 
 
+@pytest.mark.further_but("rebalancing", "by-pattern")
 @pytest.mark.parametrize("kind", UNTOLD)
 def test_a_group_that_may_have_read_any_topic_holds_each_also_when_it_is_gone(
     lab: Lab, kind: str
@@ -421,6 +434,7 @@ def test_a_group_that_may_have_read_any_topic_holds_each_also_when_it_is_gone(
     assert ("etl", "*") in memory.met(lab.cluster, ["t"])
 
 
+@pytest.mark.further_but("2-0", "9-9")
 @pytest.mark.parametrize(("days", "ahead"), [(2, 0), (2, 9), (9, 9), (9, 0)])
 def test_it_is_let_go_once_a_snapshot_without_it_is_a_week_old_by_a_proved_clock(
     lab: Lab, days: int, ahead: int
@@ -488,6 +502,7 @@ def test_an_offset_that_was_seen_before_tells_nothing_of_what_it_reads_since(lab
     assert ("etl", "*") in memory.met(lab.cluster, ["t"]), "the analysis carries it"
 
 
+@pytest.mark.further_but("True")
 @pytest.mark.parametrize("lists", [True, False])
 def test_an_offset_on_a_topic_that_is_deleted_is_none_of_them(lab: Lab, lists: bool) -> None:
     """Its name is used again, for the topic's next version; `lists`: disks still name the old."""
@@ -504,6 +519,7 @@ def test_an_offset_on_a_topic_that_is_deleted_is_none_of_them(lab: Lab, lists: b
     assert ("etl", "*") in memory.met(lab.cluster, ["t"])
 
 
+@pytest.mark.further_but("at the end")
 @pytest.mark.parametrize("analyzed", ["at the end", "each time"])
 def test_an_offset_on_a_topic_that_was_made_anew_is_none_either(lab: Lab, analyzed: str) -> None:
     """It read the earlier topic of that name, was met in a rebalance, and died before a commit."""
@@ -526,6 +542,7 @@ def test_an_offset_on_a_topic_that_was_made_anew_is_none_either(lab: Lab, analyz
     assert names(lab.targets()["t"]) == ["no-committed-offset"]
 
 
+@pytest.mark.further_but("True")
 @pytest.mark.parametrize("offset", [True, False])
 def test_a_listed_group_without_members_holds_what_it_has_offsets_on(
     lab: Lab, offset: bool

@@ -113,6 +113,7 @@ def kept(cluster: ClusterStore, snapshot_id: str) -> Manifest:
     return cluster.manifest("findings", writer.id)
 
 
+@pytest.mark.further_but("0", "2")
 @pytest.mark.parametrize("seed", range(5))
 def test_arrays_remember_what_a_loop_does(cluster: ClusterStore, seed: int) -> None:
     dice = random.Random(seed)
@@ -139,6 +140,7 @@ def test_the_same_offset_on_a_topic_made_anew_was_committed_since(cluster: Clust
     assert row["last_commit_at"] is None
 
 
+@pytest.mark.further_but("0", "2")
 @pytest.mark.parametrize("seed", range(5))
 def test_what_only_an_analysis_remembers_goes_with_a_topic_that_was_made_anew(
     cluster: ClusterStore, seed: int

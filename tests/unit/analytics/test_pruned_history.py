@@ -13,6 +13,7 @@ from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot
 
 
+@pytest.mark.further
 def test_a_damaged_analysis_is_left_out_and_an_older_one_serves(lab: Lab) -> None:
     lab.write(Snapshot().topic("t", groups={"g": 10, "gone": 5}))
     lab.analyze()
@@ -25,6 +26,7 @@ def test_a_damaged_analysis_is_left_out_and_an_older_one_serves(lab: Lab) -> Non
     assert looks.held(lab) == {("t", "g"): 40, ("t", "gone"): 5}
 
 
+@pytest.mark.further
 def test_an_older_snapshot_analyzed_again_is_no_base_and_not_shown(lab: Lab) -> None:
     first = lab.write(Snapshot().topic("t", groups={"g": 10}))
     brief = lab.write(Snapshot().topic("t", groups={"g": 10, "brief": 5}))

@@ -49,6 +49,7 @@ def rows(found: pa.Table) -> dict[str, dict[str, Any]]:
     return {row["topic"]: row for row in found.to_pylist()}
 
 
+@pytest.mark.further_but("0")
 @pytest.mark.parametrize("seed", range(3))
 def test_carried_on_or_folded_again_it_is_equal(cluster: ClusterStore, seed: int) -> None:
     dice, end, read, seen = random.Random(seed), 100, 50, []
@@ -137,6 +138,7 @@ def test_what_pruned_snapshots_showed_of_groups_stays_known(cluster: ClusterStor
     assert found["groups_since"] == seen[1].taken_at
 
 
+@pytest.mark.further
 def test_a_topic_is_unknown_for_a_week_after_a_group_came(lab: Lab) -> None:
     """It is read once a week, and came once; another one keeps up, for twenty days."""
     came = 20 * 24 - 26
@@ -166,6 +168,7 @@ def test_what_nobody_can_date_is_unknown(cluster: ClusterStore) -> None:
     assert reader_lags.fold(cluster, newest, None, (), pa.array([], pa.string())).num_rows == 0
 
 
+@pytest.mark.further
 def test_knots_tell_ages_to_within_a_factor_however_many_there_were() -> None:
     minute = 60_000_000
     found = reader_lags.from_lists(pa.chunked_array([[[]]], pa.list_(pa.timestamp("us"))),

@@ -62,6 +62,7 @@ def line(name: str, counts: Counts) -> str:
     )
 
 
+@pytest.mark.further
 def test_precision_and_recall_on_recorded_lags(capsys: pytest.CaptureFixture[str]) -> None:
     recordings = {name: judged(name) for name in NAMES}
     every, running = Counts(), Counts()

@@ -78,6 +78,7 @@ def test_what_only_an_older_releases_analysis_remembers_is_not_forgotten(
     assert looks.held(lab)[("t", "g")] == 20, "and the next one goes on from that"
 
 
+@pytest.mark.further
 def test_whom_only_an_older_release_met_without_its_offset_has_begun_anew(lab: Lab) -> None:
     met = Snapshot().topic("t", groups={"a": 60}).group("etl", "t")
     first = _rolled_back_and_thinned(lab, met)
@@ -88,6 +89,7 @@ def test_whom_only_an_older_release_met_without_its_offset_has_begun_anew(lab: L
     assert details["holds_from"] != first.analysis_id
 
 
+@pytest.mark.further
 def test_a_damaged_analysis_of_an_older_release_is_missed(lab: Lab) -> None:
     _rolled_back_and_thinned(lab, Snapshot().topic("t", groups={"a": 60, "g": 20}))
     bad = lab.cluster.latest_analysis()
@@ -98,6 +100,7 @@ def test_a_damaged_analysis_of_an_older_release_is_missed(lab: Lab) -> None:
     assert looks.held(lab)[("t", "g")] == 20, "from the one before"
 
 
+@pytest.mark.further
 def test_how_long_a_partition_is_quiet_goes_on_over_the_time_of_the_older_release(lab: Lab) -> None:
     _rolled_back_and_thinned(lab, Snapshot().topic("t", groups={"a": 60}))
     lab.write(Snapshot().topic("t", groups={"a": 60}))

@@ -32,6 +32,7 @@ def told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> list[pa.Table]:
     return found
 
 
+@pytest.mark.further
 def test_the_driver_gets_a_row_for_each_topic_and_group_and_each_buckets_files(
     told: list[pa.Table],
 ) -> None:
@@ -68,6 +69,7 @@ def test_short_tables_are_read_once_for_all_buckets(
     assert len(reads) == len(set(reads))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("buckets", [1, 4, 16])
 def test_curves_in_more_buckets_are_read_file_by_file(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, buckets: int

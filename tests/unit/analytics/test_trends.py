@@ -166,6 +166,7 @@ def test_an_analysis_of_the_same_snapshot_counts_it_once(lab: Lab) -> None:
     assert (lab.running()["size_n"], lab.running()["lag_n"]) == (1, 1)
 
 
+@pytest.mark.further
 def test_a_replica_that_does_not_answer_keeps_its_last_answer(lab: Lab) -> None:
     for minute in range(60):
         snapshot = Snapshot().topic("a", end=100 + minute)

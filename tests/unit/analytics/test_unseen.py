@@ -104,6 +104,7 @@ def found(
     return {row["topic"]: row for row in done.sums["unseen"].to_pylist()}, snapshot
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("buckets", [[4], [1, 8, 2]])
 def test_tasks_find_in_any_number_of_buckets_what_a_plan_reads(
     store: ClusterStore, buckets: Sequence[int]

@@ -178,6 +178,7 @@ def test_a_group_listed_twice_whose_coordinator_nobody_names_makes_the_list_inco
     assert any("do not agree" in reason for reason in read(*brokers).incomplete)
 
 
+@pytest.mark.further
 def test_the_coordinator_that_another_brokers_newer_view_names_has_to_answer(
     brokers: Brokers,
 ) -> None:

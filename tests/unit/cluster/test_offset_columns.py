@@ -121,6 +121,7 @@ def opened(broker: FakeBroker) -> LiveCluster:
     return connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=60))
 
 
+@pytest.mark.further_but("9")
 @pytest.mark.parametrize("newest", [4, 5, 9])
 def test_brokers_of_any_version_are_understood(newest: int) -> None:
     with FakeBroker(versions={3: 12, 2: newest, 60: 1}) as broker:
@@ -136,6 +137,7 @@ def test_brokers_of_any_version_are_understood(newest: int) -> None:
     assert (own.observed_us > 0).all()
 
 
+@pytest.mark.further
 def test_a_broker_that_hangs_costs_its_own_rows_only(two: tuple[FakeBroker, FakeBroker]) -> None:
     one, other = two
     with opened(one) as live:

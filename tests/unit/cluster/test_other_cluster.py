@@ -110,6 +110,7 @@ def test_nothing_is_told_to_another_cluster_at_a_brokers_own_address(two: Two, w
     assert asked(mirror) == {METADATA}
 
 
+@pytest.mark.further_but("records-drop", "offsets-drop")
 @pytest.mark.parametrize("fault", [DROP, HANG])
 @pytest.mark.parametrize("what", ["records", "offsets"])
 def test_a_broker_that_does_not_say_who_it_is_was_sent_nothing(

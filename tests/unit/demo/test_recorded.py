@@ -28,6 +28,7 @@ def used(store: ClusterStore, snapshot_id: str) -> int:
     return int(total - usable)
 
 
+@pytest.mark.further
 def test_each_hour_of_the_week_before_is_written_once_marked_and_beside_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,12 @@ from tests.unit.orphans.sweep_host import Host
 
 
 @pytest.mark.parametrize(
-    "kills", [10, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+    "kills",
+    [
+        3,
+        pytest.param(10, marks=pytest.mark.further),
+        pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ],
 )
 def test_nothing_is_lost_however_often_it_is_killed(host: Host, kills: int) -> None:
     scene = Scene(host, 4)

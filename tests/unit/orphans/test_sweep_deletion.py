@@ -144,6 +144,7 @@ def moved_two_days_behind(host: Host, monkeypatch: pytest.MonkeyPatch) -> Path:
         return Path(host.one().quarantined_as or "")
 
 
+@pytest.mark.further_but("<lambda>-unknown0", "<lambda>-assigned0", "<lambda>-revived")
 @pytest.mark.parametrize(("change", "code"), WANTED)
 def test_a_deletion_that_was_killed_goes_on_only_where_it_might_begin(
     host: Host, change: Callable[[Host], None], code: str
@@ -231,6 +232,7 @@ def elsewhere_aside(host: Host) -> Path:
     return aside
 
 
+@pytest.mark.further_but("None-ends0", "after:deleting-ends1", "after:rename-ends2")
 @pytest.mark.parametrize("ends", [(0, 3), (0, 500), (None, None)])
 @pytest.mark.parametrize("point", [None, "after:deleting", "after:rename", "half:remove"])
 def test_the_last_copy_of_a_partition_that_was_forced_elsewhere_is_not_deleted(

@@ -122,6 +122,10 @@ def unreadable_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(os, "stat", flaky)
 
 
+@pytest.mark.further_but(
+    "delete after:rename-.deleting-deleted",
+    "move after:rename-gone-0.0123456789abcdef0123456789abcdef-stray-moved",
+)
 @pytest.mark.parametrize(
     ("died", "name", "then"),
     [

@@ -123,6 +123,11 @@ BY_SCRIPT = [
 ]  # fmt: skip
 
 
+@pytest.mark.further_but(
+    "the default-killed_before_its_line",
+    "the default-copied_back_and_the_rest_removed",
+    "another-in_another_quarantine",
+)
 @pytest.mark.parametrize("way", BY_PROGRAM)
 def test_a_sweep_leaves_what_was_put_back_until_verdicts_are_newer(host: Host, way: Way) -> None:
     verdicts = just_seen(host)
@@ -137,6 +142,11 @@ def test_a_sweep_leaves_what_was_put_back_until_verdicts_are_newer(host: Host, w
     assert (moved.state, host.stray.exists()) == ("moved", False)
 
 
+@pytest.mark.further_but(
+    "the default-script_killed_before_its_line",
+    "the default-log_removed",
+    "another-by_a_script_in_another_quarantine",
+)
 @pytest.mark.parametrize("way", BY_SCRIPT)
 def test_a_script_leaves_what_was_put_back(host: Host, way: Way) -> None:
     verdicts = just_seen(host)
@@ -149,6 +159,7 @@ def test_a_script_leaves_what_was_put_back(host: Host, way: Way) -> None:
     assert whole(host.stray)
 
 
+@pytest.mark.further_but("the default")
 def test_newer_verdicts_by_an_inventory_of_before_leave_it(host: Host) -> None:
     """`collect --inventory FILE` takes a file in again and again, however old it is."""
     before = just_seen(host)
@@ -179,6 +190,7 @@ def test_a_script_is_not_made_of_verdicts_that_do_not_tell_when_it_was_scanned(h
     assert (made.folders, [row.code for row in made.left_out]) == (0, ["touched"])
 
 
+@pytest.mark.further_but("the default")
 def test_what_nobody_touched_goes(host: Host) -> None:
     """By program and script: the ways above are refused for what they did, not for their time."""
     verdicts = just_seen(host)

@@ -85,6 +85,7 @@ def test_by_a_clock_that_disagrees_with_the_cluster_nothing_is_written(host: Hos
         assert (made.folders, [row.code for row in made.left_out]) == (0, ["clock"])
 
 
+@pytest.mark.further
 def test_its_quarantine_is_no_stranger_to_the_program(host: Host) -> None:
     row = host.row()
     run(host, script(host).script, "--apply")
@@ -244,6 +245,7 @@ def test_it_expires_with_what_the_cluster_said(host: Host) -> None:
         assert done.stderr.startswith("stopped: ")
 
 
+@pytest.mark.further
 def test_a_quarantine_may_be_named_and_is_on_the_same_mount(host: Host) -> None:
     text = script(host).script
     other = memory_disk.elsewhere(host.log_dir)
@@ -258,6 +260,7 @@ def test_a_quarantine_may_be_named_and_is_on_the_same_mount(host: Host) -> None:
     assert list((host.folder / "fine").glob(f"*/{STRAY}"))
 
 
+@pytest.mark.further
 def test_nothing_is_set_aside_elsewhere_while_folders_lie_in_the_default_quarantine(
     host: Host,
 ) -> None:
@@ -274,6 +277,7 @@ def test_nothing_is_set_aside_elsewhere_while_folders_lie_in_the_default_quarant
     assert run(host, text, "--apply", QUARANTINE=fine).returncode == 0
 
 
+@pytest.mark.further
 def test_default_quarantines_of_all_log_dirs_count_for_the_share(host: Host) -> None:
     """Of two log dirs on one disk: what lies beside the other one is as much gone."""
     second = Disk(host.folder / "two" / "data")

@@ -64,6 +64,7 @@ def test_a_quarantine_that_others_may_write_to(host: Host, victim: Path) -> None
     assert victim.read_text() == "whole"
 
 
+@pytest.mark.further_but("ln {victim} {log}")
 @as_root
 @pytest.mark.parametrize("plant", ["ln {victim} {log}", "touch {log}; chown 65534 {log}"])
 def test_a_log_with_a_second_name_or_another_owner(host: Host, victim: Path, plant: str) -> None:
@@ -74,6 +75,7 @@ def test_a_log_with_a_second_name_or_another_owner(host: Host, victim: Path, pla
     assert victim.read_text() == "whole"
 
 
+@pytest.mark.further
 @as_root
 def test_a_quarantine_that_is_made_between_the_check_and_its_mkdir(
     host: Host, victim: Path
@@ -88,6 +90,7 @@ def test_a_quarantine_that_is_made_between_the_check_and_its_mkdir(
     assert victim.read_text() == "whole"
 
 
+@pytest.mark.further
 def test_a_link_that_is_made_between_the_check_and_its_mkdir(host: Host) -> None:
     (host.folder / "elsewhere").mkdir(mode=0o700)
     hook(host, "mkdir", f"ln -s {host.folder}/elsewhere {host.quarantine}")
@@ -95,6 +98,7 @@ def test_a_link_that_is_made_between_the_check_and_its_mkdir(host: Host) -> None
     assert list((host.folder / "elsewhere").iterdir()) == []
 
 
+@pytest.mark.further
 def test_a_quarantine_that_becomes_a_link_before_the_move(host: Host) -> None:
     """What was opened is meant, whatever has its name by then."""
     (host.folder / "elsewhere").mkdir()
@@ -120,6 +124,7 @@ def test_a_log_dir_that_becomes_a_link_before_the_move(host: Host) -> None:
     assert not (real / STRAY).exists()
 
 
+@pytest.mark.further
 def test_a_folder_that_takes_its_name_before_the_move_goes_back(host: Host) -> None:
     first = host.folder / "first"
     hook(host, "sync", f"mv {host.stray} {first}; cp -a {first} {host.stray}")
@@ -127,6 +132,7 @@ def test_a_folder_that_takes_its_name_before_the_move_goes_back(host: Host) -> N
     assert list(host.quarantine.glob("*/*")) == []
 
 
+@pytest.mark.further_but("echo more >>{log}-bytes of records, judged were 100: put back")
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -189,6 +195,7 @@ def two_disks(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
             subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.further
 def test_a_lock_on_another_disk_with_the_same_inode_proves_nothing(
     two_disks: tuple[Path, Path],
 ) -> None:

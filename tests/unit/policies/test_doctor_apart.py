@@ -48,6 +48,7 @@ def test_its_findings_come_back_as_they_are(store: ClusterStore) -> None:
     assert said == []
 
 
+@pytest.mark.further
 def test_its_error_is_told_as_it_says(store: ClusterStore, tmp_path: Path) -> None:
     run(store, [Log()], lambda _: None)
     settings = load()

@@ -49,6 +49,7 @@ def test_each_run_is_followed_to_its_final_receipt(room: ServiceRoom) -> None:
     assert errors == []
 
 
+@pytest.mark.further
 def test_looks_take_a_fifth_of_the_time(room: ServiceRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     found = following(room, [])
     whole = Streams.log_dirs
@@ -65,6 +66,7 @@ def test_looks_take_a_fifth_of_the_time(room: ServiceRoom, monkeypatch: pytest.M
     assert rest == 4 * took
 
 
+@pytest.mark.further
 def test_an_outage_is_told_and_followed_through(room: ServiceRoom) -> None:
     errors: list[LowwaterError] = []
     found = following(room, errors)
@@ -109,6 +111,7 @@ def test_a_clock_that_stepped_back_holds_no_look_up(room: ServiceRoom) -> None:
     assert found.turn() == 0, "it looked at once"
 
 
+@pytest.mark.further
 def test_what_a_worker_follows_is_left_to_it_and_gone_on_from_where_it_left_it(
     room: ServiceRoom,
 ) -> None:

@@ -87,6 +87,7 @@ def test_it_does_not_begin_after_another_definition_was_switched_on(room: Servic
     refused(room, taken_over(room, 1), "POLICY_CHANGED")
 
 
+@pytest.mark.further_but("policies0")
 @pytest.mark.parametrize("policies", [(), (policy(REPARTITION, "streams"),)])
 def test_it_does_not_begin_where_the_settings_no_longer_define_it(
     room: ServiceRoom, policies: tuple[Policy, ...]
@@ -187,6 +188,7 @@ def outcomes(room: ServiceRoom, run_id: str) -> list[tuple[str, str | None, bool
     return [(r.state, r.error, r.was_sent) for r in room.journal.partitions(run_id)]
 
 
+@pytest.mark.further_but("True-off-POLICY_OFF")
 @ENDS
 @pytest.mark.parametrize("arrived", [True, False])
 def test_one_whose_request_may_have_left_is_read_to_its_end_and_not_sent_again(
@@ -206,6 +208,7 @@ def test_one_whose_request_may_have_left_is_read_to_its_end_and_not_sent_again(
     assert wide.live.sent == []
 
 
+@pytest.mark.further_but("answer-off-POLICY_OFF")
 @ENDS
 @pytest.mark.parametrize("when", ["answer", "connection"])
 def test_a_policy_that_ends_while_its_run_sends_stops_it_before_the_next_request(

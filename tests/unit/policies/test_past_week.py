@@ -50,6 +50,7 @@ def busy(cluster: ClusterStore, seed: int) -> None:
     remembers(cluster, NOON, held, [("old", 7, NOON - 5 * HOUR)])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_week_is_the_same_in_buckets(tmp_path: Path, seed: int) -> None:
     """To the byte: also of whom a budget makes wait, and of groups that skip some partitions."""

@@ -91,6 +91,7 @@ def test_a_long_purge_interval_is_not_yet_no_purge(store: ClusterStore) -> None:
     assert the_only(store).kind == "healthy"
 
 
+@pytest.mark.further_but("retention.ms")
 @pytest.mark.parametrize("key", ["retention.ms", "retention.bytes"])
 def test_retention_that_bounds_a_topic_is_no_alarm(store: ClusterStore, key: str) -> None:
     log = Log()
@@ -100,6 +101,7 @@ def test_retention_that_bounds_a_topic_is_no_alarm(store: ClusterStore, key: str
     assert "retention keeps it from growing" in found.sentence
 
 
+@pytest.mark.further
 def test_retention_as_old_streams_wrote_it_is_unlimited(store: ClusterStore) -> None:
     log = Log()
     endless = {**STREAMS, "retention.ms": str((1 << 63) - 1)}
@@ -162,6 +164,7 @@ def test_purges_at_the_pace_of_segments_are_healthy(store: ClusterStore) -> None
     assert found.evidence.segments_freed == 12
 
 
+@pytest.mark.further
 def test_a_quiet_topic_rides_along_with_a_busy_one_of_its_application(store: ClusterStore) -> None:
     quiet, busy = Log(), Log(topic="app-sums-repartition", topic_id="other")
 
@@ -173,6 +176,7 @@ def test_a_quiet_topic_rides_along_with_a_busy_one_of_its_application(store: Clu
     assert [d.kind for d in diagnose(store, None, Settings(), END)] == ["healthy", "healthy"]
 
 
+@pytest.mark.further
 def test_topics_of_one_application_share_its_requests(store: ClusterStore) -> None:
     logs = [Log(), Log(topic="app-sums-repartition", topic_id="other"), Log(partition=1, leader=2)]
 
@@ -231,6 +235,7 @@ def test_an_application_that_is_gone(store: ClusterStore) -> None:
     assert "behind by 39 h or more" in found.caution or "behind by 1" in found.caution
 
 
+@pytest.mark.further
 def test_a_group_that_is_not_listed_any_more(store: ClusterStore) -> None:
     log = Log()
     log.write(900)
@@ -249,6 +254,7 @@ def test_no_group_was_ever_seen(store: ClusterStore) -> None:
     assert (found.kind, found.evidence.confidence) == ("application-dead", "medium")
 
 
+@pytest.mark.further_but("group0-incomplete0")
 @pytest.mark.parametrize(
     ("group", "incomplete"),
     [(Group(state="Empty", members=0), ()), (Group("other", answered=False), ()),
@@ -268,12 +274,14 @@ def test_an_application_that_may_come_back_is_not_called_dead(
     assert the_only(store).kind == "not-known"
 
 
+@pytest.mark.further
 def test_a_quiet_member_keeps_its_application_alive(store: ClusterStore) -> None:
     log = Log(end=500, commits={"app": 500})
     run(store, [log], lambda _: None, snapshots=60, groups=[Group(assigned=())])
     assert the_only(store).kind == "healthy"
 
 
+@pytest.mark.further
 def test_a_topic_that_a_changed_topology_left_behind(store: ClusterStore) -> None:
     old, new = Log(end=500, commits={"app": 500}), Log(topic="app-new-repartition", topic_id="n")
     groups = [Group(assigned=[new.topic])]
@@ -314,6 +322,7 @@ def test_few_snapshots_are_not_enough_history(store: ClusterStore) -> None:
     assert found.sentence.startswith("not enough history yet: 3 snapshots over 2 h")
 
 
+@pytest.mark.further
 def test_a_short_span_is_not_enough_history(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda _: reads(log, 500), snapshots=20, every=timedelta(minutes=1))
@@ -336,6 +345,7 @@ def test_a_damaged_snapshot_is_left_out(store: ClusterStore) -> None:
     assert (found.kind, found.evidence.snapshots) == ("not-purged", 24)
 
 
+@pytest.mark.further
 def test_a_clock_that_ran_ahead_does_not_call_a_stopped_application_dead(
     store: ClusterStore,
 ) -> None:
@@ -356,6 +366,7 @@ def test_nothing_is_said_where_there_is_nothing(store: ClusterStore) -> None:
     assert diagnose(store, None, Settings(), END) == []
 
 
+@pytest.mark.further
 def test_the_longest_prefix_is_the_application(store: ClusterStore) -> None:
     log = Log(topic="app-eu-counts-repartition")
     groups = [Group("app"), Group("app-eu", state="Empty", members=0), Group("ap")]
@@ -377,6 +388,7 @@ def test_a_longer_name_that_is_at_home_elsewhere_calls_nobody_dead(store: Cluste
     assert the_only(store).kind == "healthy", "the one that commits there is its application"
 
 
+@pytest.mark.further_but("assigned0")
 @pytest.mark.parametrize("assigned", [(), ("app-x-counts-repartition",)])
 def test_where_either_group_may_be_its_application_nobody_is_called_dead(
     store: ClusterStore, assigned: tuple[str, ...]
@@ -391,6 +403,7 @@ def test_where_either_group_may_be_its_application_nobody_is_called_dead(
     assert "either may be its application" in found.sentence
 
 
+@pytest.mark.further
 def test_snapshots_that_do_not_tell_of_now_say_nothing(store: ClusterStore) -> None:
     log = Log(end=900, commits={"app": 600})
     groups = [Group(state="Empty", members=0)]
@@ -412,6 +425,7 @@ def test_several_strangers_that_commit_are_no_owner(store: ClusterStore) -> None
     assert the_only(store).kind == "not-known"
 
 
+@pytest.mark.further
 def test_problems_come_first_and_the_largest_before_the_others(store: ClusterStore) -> None:
     names = ("a-x-repartition", "b-x-repartition", "c-x-repartition")
     logs = [Log(topic=name, topic_id=name) for name in names]
@@ -427,6 +441,7 @@ def test_problems_come_first_and_the_largest_before_the_others(store: ClusterSto
     assert [d.topic for d in found] == [names[2], names[1], names[0]]
 
 
+@pytest.mark.further
 def test_a_log_that_never_seems_to_grow_may_free_any_number(store: ClusterStore) -> None:
     """Three segments come and go between two looks: only their number is not known."""
     log = Log()

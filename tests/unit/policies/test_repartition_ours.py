@@ -118,6 +118,7 @@ def test_our_runs_alone_do_not_compete(store: ClusterStore, journal: Journal) ->
     assert (found.kind, found.evidence.others_at_least) == ("healthy", 0)
 
 
+@pytest.mark.further
 def test_retention_that_moves_the_log_start_is_no_second_purger(
     store: ClusterStore, journal: Journal
 ) -> None:
@@ -127,6 +128,7 @@ def test_retention_that_moves_the_log_start_is_no_second_purger(
     assert the_only(store, journal).kind == "healthy"
 
 
+@pytest.mark.further
 def test_a_purge_that_shows_late_is_still_ours(store: ClusterStore, journal: Journal) -> None:
     """Sent just after the snapshot began, and seen by it."""
     log = Log()
@@ -180,6 +182,7 @@ def test_only_the_last_purge_of_a_period_is_read(store: ClusterStore, journal: J
     assert [(one.target_offset, one.purges) for one in found] == [(200, 2), (300, 1)]
 
 
+@pytest.mark.further
 def test_a_policy_that_streams_leaves_nothing_to(store: ClusterStore, journal: Journal) -> None:
     """Streams purges first, so no run is ever queued: the policy that is on tells it."""
     log = Log()
@@ -204,6 +207,7 @@ def test_a_policy_that_streams_leaves_nothing_to(store: ClusterStore, journal: J
     assert the_only(store, journal, (switch_on(journal, elsewhere),)).kind == "healthy"
 
 
+@pytest.mark.further
 def test_our_own_policy_may_be_the_one_that_purges_too_often(
     store: ClusterStore, journal: Journal
 ) -> None:
@@ -217,6 +221,7 @@ def test_our_own_policy_may_be_the_one_that_purges_too_often(
         "lowwater", "min_purge_interval_ms", "30000")  # fmt: skip
 
 
+@pytest.mark.further_but("keep:3d-retention.ms-259200000")
 @pytest.mark.parametrize(
     ("target", "name", "value"),
     [("keep:3d", "retention.ms", "259200000"), ("keep:10MiB", "retention.bytes", "10485760")],

@@ -67,6 +67,7 @@ def test_purges_between_all_snapshots_tell_an_upper_bound_alone(store: ClusterSt
     assert "so its repartition.purge.interval.ms is 61395 or less" in words.rhythms([one])[0]
 
 
+@pytest.mark.further
 def test_pauses_without_commits_leave_an_upper_bound(store: ClusterStore) -> None:
     log = Log()
 
@@ -87,6 +88,7 @@ def test_a_retention_moves_log_starts_too_and_hides_it(store: ClusterStore) -> N
     assert one.to_json()["rhythm"] is None
 
 
+@pytest.mark.further
 def test_three_moves_are_no_rhythm_yet(store: ClusterStore) -> None:
     assert found(store, Log(), 14).rhythm is None
 

@@ -442,6 +442,7 @@ def test_an_open_run_of_a_dead_service_is_carried_out_by_the_next(room: ServiceR
     assert room.live.log_start(TOPIC) == 10
 
 
+@pytest.mark.further
 def test_closed_runs_are_followed_until_their_receipts_are_final(room: ServiceRoom) -> None:
     consumed(room)
     service = room.service()

@@ -99,6 +99,7 @@ def test_an_hours_bytes_bound_what_leaves_while_findings_are_renewed(made: Made)
     assert room.status()["state"] == "budget"
 
 
+@pytest.mark.further
 def test_a_log_that_was_empty_at_the_analysis_has_no_known_bytes(made: Made) -> None:
     room = made('most_bytes_per_hour = "1GiB"')
     room.live.topic(T)
@@ -112,6 +113,7 @@ def test_a_log_that_was_empty_at_the_analysis_has_no_known_bytes(made: Made) -> 
     assert len(room.runs()) == 1
 
 
+@pytest.mark.further
 def test_a_run_that_a_later_service_sends_counts_from_then(made: Made) -> None:
     room = made("most_partitions_per_hour = 1", every_ms=60_000)  # it looks on for over an hour
     room.live.topic(T, 2)

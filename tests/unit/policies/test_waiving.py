@@ -151,6 +151,7 @@ def test_a_listed_group_whose_offset_is_gone_is_guarded_by_name(room: Room) -> N
     assert status["reason"].endswith("not waived, since a coordinator lists it: old")
 
 
+@pytest.mark.further_but("40-without members", "60-alive")
 @pytest.mark.parametrize("members", [0, 1], ids=["without members", "alive"])
 @pytest.mark.parametrize("offset", [40, 60])
 def test_one_that_comes_back_between_plan_and_request_is_refused_and_nothing_is_sent(
@@ -202,6 +203,7 @@ def test_one_that_came_back_after_it_was_confirmed_is_waived_no_more(
     assert room.live.log_start(TOPIC) == (100 if again else 40)
 
 
+@pytest.mark.further_but("-2-True", "2-False")
 @pytest.mark.parametrize("back", [True, False])
 @pytest.mark.parametrize("days_ahead", [-2, 2, 400])
 def test_whether_it_came_back_is_told_by_the_order_of_snapshots_and_no_clock(
@@ -318,6 +320,7 @@ def test_what_is_checked_names_whom_it_waives_and_whom_not(room: Room) -> None:
     assert [each["not_waived"] for each in told["applications"]] == [["old"]]
 
 
+@pytest.mark.further_but("listed-waives nobody")
 @pytest.mark.parametrize("waives", [WAIVES, TEXT], ids=["waives", "waives nobody"])
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "gone"])
 def test_what_the_past_would_have_purged_is_what_a_cycle_purges(

@@ -43,6 +43,7 @@ def told(room: Room) -> list[dict[str, int]]:
     return [found.topics for found in reverted(room.journal, room.live.id)]
 
 
+@pytest.mark.further_but("offset:59-True", "offset:60-False")
 @pytest.mark.parametrize(
     ("to", "still"), [("offset:10", True), ("offset:59", True), ("offset:60", False)]
 )
@@ -93,6 +94,7 @@ def at_leader(tmp_path: Path) -> Iterator[Room]:
     made.journal.close()
 
 
+@pytest.mark.further
 def test_a_run_that_found_the_leader_there_before_ends_no_alert_and_is_watched_itself(
     at_leader: Room,
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_run_that_finds_the_leader_there_after_records_came_back_ends_the_aler
     assert told(room) == []
 
 
+@pytest.mark.further
 def test_rows_of_an_earlier_version_end_the_alert_if_they_were_sent(room: Room) -> None:
     room.carry_out(room.plan("offset:60"))
     runs = {row["run_id"] for row in room.journal.file.rows("SELECT run_id FROM runs")}
@@ -148,6 +151,7 @@ def test_rows_of_an_earlier_version_end_the_alert_if_they_were_sent(room: Room) 
     assert told(room) == [{TOPIC: 1}]
 
 
+@pytest.mark.further
 def test_a_run_that_was_there_already_is_followed_until_its_followers_are(
     at_leader: Room,
 ) -> None:
@@ -169,6 +173,7 @@ def test_a_run_that_was_there_already_is_followed_until_its_followers_are(
     assert (receipt.replicas, receipt.gap) == ((), None)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("purged_again", [False, True])
 def test_a_run_whose_records_came_back_is_archived_once_they_are_purged_again(
     room: Room, tmp_path: Path, purged_again: bool

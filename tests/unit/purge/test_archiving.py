@@ -430,6 +430,7 @@ def test_an_error_that_nobody_foresaw_refuses_the_run_and_kills_no_worker(
     assert view.run.archive.state == "failed"
 
 
+@pytest.mark.further_but("cancel")
 @pytest.mark.parametrize("wish", ["pause", "cancel", "read-only"])
 def test_who_stops_the_run_is_heard_while_it_reads(
     room: ArchiveRoom, monkeypatch: pytest.MonkeyPatch, wish: str
@@ -546,6 +547,7 @@ class Died(BaseException):
     """The worker's process ends here."""
 
 
+@pytest.mark.further_but("0", "3", "7", "11", "15", "18", "22", "26")
 @pytest.mark.parametrize("seed", range(30))
 def test_whatever_fails_or_dies_no_offset_goes_that_cannot_be_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -183,6 +183,7 @@ def test_one_that_is_gone_sooner_than_kafka_drops_it_was_deleted_to_read_all_aga
         assert "Group etl is listed no more" in plan.partitions[0].guards[0].reason
 
 
+@pytest.mark.further_but("a month-0", "hours-0")
 @pytest.mark.parametrize("days_ahead", [0, 1, 400])
 @pytest.mark.parametrize(("days", "held"), [(30, False), (0.5, True)], ids=["a month", "hours"])
 def test_how_long_ago_it_had_members_is_told_by_proved_clocks_whatever_ids_say(
@@ -230,6 +231,7 @@ def test_one_that_the_plan_saw_and_nobody_lists_before_sending_is_refused_by_nam
     assert "Group etl is listed no more" in found.refused[TopicPartition(TOPIC, 1)].reason
 
 
+@pytest.mark.further_but("0-None", "60-None", "-60-None")
 @pytest.mark.parametrize("met", [None, "offset", "members"])
 @pytest.mark.parametrize("ahead", [0, 60, -60])
 def test_one_that_a_person_waived_as_gone_is_waived_as_it_was(
@@ -285,6 +287,7 @@ def test_one_that_was_met_after_the_plan_has_begun_anew_whatever_the_collectors_
     assert {refusal.name for refusal in found.refused.values()} == {"no-committed-offset"}
 
 
+@pytest.mark.further
 def test_that_it_was_met_is_not_thinned_out_while_no_analysis_knows_it(store: ClusterStore) -> None:
     snapshot(store, 160, READ)
     snapshot(store, 155, members=True)

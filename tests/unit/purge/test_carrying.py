@@ -401,6 +401,7 @@ def test_of_a_run_that_reaches_nobody_any_more_only_what_never_left_is_not_done(
     assert room.journal.partitions(run_id)[0].state == after
 
 
+@pytest.mark.further
 def test_a_log_on_a_full_disk_changes_no_exit_code() -> None:
     program = "import sys; from dashboard.purge.execute.carrying import say; say('é'); sys.exit(70)"
     # Images like to set it, and then Python keeps nothing back that it could fail to write later.

@@ -60,6 +60,9 @@ def test_clocks_that_agree_plan_and_send(
     assert len(sent(live, store, plan, off).allowed) == 2
 
 
+@pytest.mark.further_but(
+    "off0-committed", "off1-committed", "off2-high-watermark", "off3-offset:10"
+)
 @pytest.mark.parametrize("to", ["committed", "high-watermark", "offset:10"])
 @pytest.mark.parametrize("off", WRONG)
 def test_a_guard_that_is_never_lifted_stands_on_every_partition_and_names_both_clocks(

@@ -140,6 +140,7 @@ def test_of_two_who_wait_for_the_journal_at_once_neither_is_lost(
     assert chained(journal) == {"orders", "clicks"}
 
 
+@pytest.mark.further
 def test_processes_that_declare_at_once_lose_nothing(
     store: ClusterStore, journal: Journal, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_a_reader_that_metrics_showed_weeks_ago_keeps_its_topic(lab: labs.Lab) -
     assert found.deletable == []
 
 
+@pytest.mark.further
 def test_a_memory_of_groups_that_is_too_old_keeps_it_too(lab: labs.Lab) -> None:
     for day in range(9):
         snapshot(lab, day)

@@ -49,6 +49,7 @@ def test_requests_that_never_truncate_are_given_up(room: Room) -> None:
     assert len(room.live.sent) == 4
 
 
+@pytest.mark.further_but("1")
 @pytest.mark.parametrize("code", [1, 17, 29, 44])
 def test_a_request_that_a_hung_leader_kept_is_watched_for_though_the_next_refused(
     room: Room, code: int
@@ -123,6 +124,7 @@ def test_followers_that_arrive_make_it_done_and_the_receipt_final(room: Room) ->
     assert (receipt["final"], receipt["freed_bytes"]) == (True, 3 * 60_000)
 
 
+@pytest.mark.further
 def test_a_dead_replica_is_watched_for_to_the_end_and_then_named(room: Room) -> None:
     view = room.carry_out()
     room.live.alive = {1, 2}
@@ -175,6 +177,15 @@ def test_watching_ends_when_the_cluster_is_gone_and_may_be_taken_up_again(room: 
     assert room.watch(view).to_json()["receipt"]["final"]
 
 
+@pytest.mark.further_but(
+    "change0-topic-id-changed",
+    "change1-topic-id-changed",
+    "change2-TOPIC_AUTHORIZATION_FAILED",
+    "change3-cluster-mismatch",
+    "change4-unread-by-group",
+    "change5-unread-by-group",
+    "change6-no-committed-offset",
+)
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -264,6 +275,7 @@ def test_an_unreachable_leader_got_nothing_and_is_given_up(room: Room) -> None:
     assert (view.run.state, row(view)) == ("refused", ("not_done", "BROKER_UNREACHABLE"))
 
 
+@pytest.mark.further_but("AUTHENTICATION_FAILED")
 @pytest.mark.parametrize("code", ["AUTHENTICATION_FAILED", "TLS_FAILED", "API_UNSUPPORTED"])
 def test_what_never_left_counts_as_not_sent(room: Room, code: str) -> None:
     """The purge's own connection is a new one: a password may have changed since the others."""

@@ -72,6 +72,7 @@ def test_a_look_counts_for_5_s_or_twice_what_it_took_and_never_more_than_30_s(
     assert fresh_for(timedelta(seconds=took)) == timedelta(seconds=counts)
 
 
+@pytest.mark.further_but("groups-14", "replica_offsets-14")
 @pytest.mark.parametrize("seconds", [6, 14, 28])
 @pytest.mark.parametrize("read", ["groups", "replica_offsets"])
 def test_a_look_that_takes_long_is_sent_by_all_the_same(

@@ -306,6 +306,7 @@ def test_only_its_own_archive_takes_it(journal: Journal, tmp_path: Path, folder:
     assert telling(journal) == before
 
 
+@pytest.mark.further_but("between copy and removal")
 @pytest.mark.parametrize("moment", ["between two steps", "between copy and removal"])
 def test_two_that_archive_into_two_folders_leave_no_gap(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -395,6 +396,7 @@ def killed_at(statement: int, state: Path, folder: Path) -> bool:
         os._exit(1)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("offset", range(4))
 def test_killed_before_any_statement_nothing_is_lost(tmp_path: Path, offset: int) -> None:
     state, folder = tmp_path / "state", tmp_path / "a"

@@ -277,6 +277,7 @@ def test_killed_between_commit_and_head_the_journal_goes_on(
     journal.close()
 
 
+@pytest.mark.further
 def test_of_processes_that_are_killed_while_they_append_none_bricks_it(path: Path) -> None:
     Journal(path).close()
 
@@ -406,6 +407,14 @@ def stopped_after_a_backup(room: Room, to: Path, links: int, how: str) -> str:
 MIXED = [(0, "JOURNAL_BROKEN"), (1, "JOURNAL_BROKEN"), (5, "JOURNAL_BROKEN"), (10, CODE)]
 
 
+@pytest.mark.further_but(
+    "cancel-0-JOURNAL_BROKEN",
+    "cancel-5-JOURNAL_BROKEN",
+    "policy-off-1-JOURNAL_BROKEN",
+    "read-only-0-JOURNAL_BROKEN",
+    "read-only-5-JOURNAL_BROKEN",
+    "over-1-JOURNAL_BROKEN",
+)
 @pytest.mark.parametrize(("links", "code"), MIXED)
 @pytest.mark.parametrize("how", ["cancel", "policy-off", "read-only", "over"])
 def test_killed_and_put_back_beside_its_wal_it_is_named_and_nothing_is_sent(
@@ -445,6 +454,14 @@ def test_killed_and_put_back_beside_its_wal_it_is_named_and_nothing_is_sent(
     room.journal.close()
 
 
+@pytest.mark.further_but(
+    "cancel-0-JOURNAL_BROKEN",
+    "cancel-5-JOURNAL_BROKEN",
+    "policy-off-1-JOURNAL_BROKEN",
+    "read-only-0-JOURNAL_BROKEN",
+    "read-only-5-JOURNAL_BROKEN",
+    "over-1-JOURNAL_BROKEN",
+)
 @pytest.mark.parametrize(("links", "code"), MIXED)
 @pytest.mark.parametrize("how", ["cancel", "policy-off", "read-only", "over"])
 def test_put_back_under_a_page_server_that_has_it_open_it_is_named(

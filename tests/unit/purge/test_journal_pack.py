@@ -51,6 +51,7 @@ def room(tmp_path: Path) -> Room:
     return made
 
 
+@pytest.mark.further
 def test_a_run_of_a_hundred_partitions_is_small(room: Room) -> None:
     (run,) = room.journal.runs()
     room.watch(room.journal.run(run.run_id))

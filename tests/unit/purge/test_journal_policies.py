@@ -492,6 +492,7 @@ def test_of_eight_services_that_race_for_the_lease_one_holds_it(journal: Journal
     assert told == [held.holder] * 8
 
 
+@pytest.mark.further
 def test_of_eight_services_that_race_for_a_run_the_holders_gets_in_once(journal: Journal) -> None:
     ready(journal)
     told = [

@@ -344,6 +344,7 @@ def test_a_run_is_held_against_the_one_before_it_however_much_it_has_sent(
         assert found is not None and found.run_id == run_id
 
 
+@pytest.mark.further_but("cancelled", "leader-only")
 @pytest.mark.parametrize("how", ["BROKER_UNREACHABLE", "TLS_FAILED", "cancelled", "leader-only"])
 def test_a_run_of_which_nothing_left_moves_no_history(
     machine: Machine, right: ClusterStore, below: ClusterStore, how: str

@@ -288,6 +288,7 @@ def test_a_policy_does_not_outlive_the_collector(tmp_path: Path) -> None:
     assert week_of_service(tmp_path, watched=False) == 10
 
 
+@pytest.mark.further
 def test_a_collector_that_may_not_see_all_groups_remembers_none(tmp_path: Path) -> None:
     assert week_of_service(tmp_path, watched=True, **INCOMPLETE) == 10
 
@@ -296,5 +297,6 @@ def test_a_collector_that_may_not_see_the_topic_remembers_nobody_there(tmp_path:
     assert week_of_service(tmp_path, watched=True, hidden=True) == 10
 
 
+@pytest.mark.further
 def test_a_group_that_the_collector_saw_counts_after_it_is_gone(tmp_path: Path) -> None:
     assert week_of_service(tmp_path, watched=True) == 10

@@ -200,6 +200,7 @@ def test_who_came_with_the_topic_and_is_down_since_holds_it(store: ClusterStore)
     assert held(live(), store) == ["etl"]
 
 
+@pytest.mark.further
 def test_not_every_snapshot_is_read_for_its_topics(
     store: ClusterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

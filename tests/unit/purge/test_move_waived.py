@@ -160,6 +160,7 @@ def test_a_lost_answer_is_read_and_not_sent_again(room: Room) -> None:
     assert lost.body["moves"][0]["state"] == "unknown"
 
 
+@pytest.mark.further_but("NOT_COORDINATOR")
 @pytest.mark.parametrize("answer", ["lost-before", "NOT_COORDINATOR", "unreachable"])
 def test_a_commit_that_did_not_take_is_sent_again_after_reading(room: Room, answer: str) -> None:
     room.live.commit_answers = [answer]
@@ -167,6 +168,7 @@ def test_a_commit_that_did_not_take_is_sent_again_after_reading(room: Room, answ
     assert len(room.live.commits) == 2
 
 
+@pytest.mark.further_but("NOT_COORDINATOR-NOT_COORDINATOR")
 @pytest.mark.parametrize(
     ("answer", "error"),
     [("NOT_COORDINATOR", "NOT_COORDINATOR"), ("unreachable", "BROKER_UNREACHABLE")],

@@ -90,6 +90,7 @@ def free_of(world: tuple[Any, Any, list[Waiver]]) -> tuple[Any, ...]:
     return plan_of(found, resolved, waivers=waivers).free_partitions
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("edge", ["committed_offset", "last_stable_offset"])
 def test_such_worlds_hold_targets_at_the_very_edge(edge: str) -> None:
     def at_the_edge(world: tuple[Any, Any, list[Waiver]]) -> bool:

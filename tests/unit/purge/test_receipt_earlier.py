@@ -210,6 +210,7 @@ def purged(room: Room, start: int, target: int, *, estimated: bool, **change: An
     return room.carry_out(**change)
 
 
+@pytest.mark.further_but("1-False")
 @pytest.mark.parametrize("estimated", [True, False])
 @pytest.mark.parametrize("first_to_begin", [0, 1])
 def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
@@ -233,6 +234,7 @@ def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
     room.journal.close()
 
 
+@pytest.mark.further_but("10000-40")
 @pytest.mark.parametrize("left_between", [0, 40])
 @pytest.mark.parametrize("first", [10_000, 40_000])  # its segment's bytes, of 80,000 in all
 def test_a_segment_that_two_purges_cut_is_freed_by_the_later_one(
@@ -258,6 +260,7 @@ def test_a_segment_that_two_purges_cut_is_freed_by_the_later_one(
     assert [(r.freed_bytes, r.gap) for r in found] == [(3 * size, None) for size in sizes]
 
 
+@pytest.mark.further_but("True")
 @pytest.mark.parametrize("estimated", [True, False])
 def test_of_followers_that_were_behind_each_purge_counts_its_own_part(
     room: Room, monkeypatch: pytest.MonkeyPatch, *, estimated: bool
@@ -282,6 +285,7 @@ def test_of_followers_that_were_behind_each_purge_counts_its_own_part(
     assert all(37_000 < sum(of_broker) <= 40_000 for of_broker in zip(*freed, strict=True)), freed
 
 
+@pytest.mark.further_but("True")
 @pytest.mark.parametrize("estimated", [True, False])
 def test_what_came_back_is_freed_by_the_purge_after_that(room: Room, *, estimated: bool) -> None:
     found = {KEY: Estimate(180_000, "segments", dict.fromkeys((1, 2, 3), 60_000))}

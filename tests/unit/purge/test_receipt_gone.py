@@ -58,6 +58,7 @@ def followed(room: Room, watch: ReplicaWatch) -> Receipt:
     return receipt(room)
 
 
+@pytest.mark.further_but("500")
 @pytest.mark.parametrize("size", [500, 100_000_000])
 def test_bytes_of_a_topic_that_was_made_anew_are_not_counted(
     room: Room, watch: ReplicaWatch, size: int
@@ -108,6 +109,7 @@ def test_a_later_purge_of_the_new_topic_waits_for_nothing_of_the_old(
     assert leaving([replace(left, gone_topics=())], baseline) != {}
 
 
+@pytest.mark.further_but("TOPIC_AUTHORIZATION_FAILED")
 @pytest.mark.parametrize("error", ["TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"])
 def test_a_topic_that_is_hidden_is_not_gone(room: Room, watch: ReplicaWatch, error: str) -> None:
     """No receipt is final, and no truncation stands, by leaders that nobody could read."""

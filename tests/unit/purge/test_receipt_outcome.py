@@ -108,6 +108,7 @@ def test_what_a_later_run_purged_is_counted_there_alone(
     assert asked and all(asked)  # no key asks a broker for all that it has
 
 
+@pytest.mark.further
 def test_what_retention_took_past_the_target_of_what_was_not_done_is_not_counted(
     room: Room,
 ) -> None:
@@ -120,6 +121,7 @@ def test_what_retention_took_past_the_target_of_what_was_not_done_is_not_counted
     assert room.journal.run(view.run.run_id).counts == {"not_done": 1}
 
 
+@pytest.mark.further
 def test_what_a_broker_carried_out_after_a_later_run_was_refused_is_counted(room: Room) -> None:
     first, second = not_done_then_again(room, 29)
     assert second.counts == {"not_done": 1}
@@ -139,6 +141,7 @@ def test_what_retention_took_before_it_was_carried_out_is_retentions(room: Room)
     assert (found.freed_bytes, found.retention_bytes) == (120_000, 60_000)
 
 
+@pytest.mark.further_but("False")
 @pytest.mark.parametrize("silent", [False, True])
 def test_what_retention_took_while_the_run_was_paused_is_nobodys(
     tmp_path: Path, silent: bool
@@ -176,6 +179,7 @@ def without_broker_3(answer: LogDirsAnswer) -> LogDirsAnswer:
     return replace(answer, replicas=tuple(r for r in answer.replicas if r.broker_id != 3))
 
 
+@pytest.mark.further
 def test_a_partition_that_goes_again_is_measured_anew_where_nothing_took_effect(
     room: Room,
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_run_whose_answers_are_errors_stops_and_says_why(tmp_path: Path) -> No
     assert "20 of 20 answered partitions failed, 20 of them with E44" in error["message"]
 
 
+@pytest.mark.further_but("40-answers0-change0")
 @pytest.mark.parametrize(
     ("partitions", "answers", "change"),
     [

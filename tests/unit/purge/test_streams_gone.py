@@ -67,6 +67,7 @@ def test_nor_is_it_sent_by_a_plan_that_did_not_know(
     assert room.live.sent == []
 
 
+@pytest.mark.further_but("expired")
 @pytest.mark.parametrize("left", [(), ("table-app",)], ids=["expired", "reset"])
 def test_a_policy_does_not_begin_with_it(tmp_path: Path, left: Sequence[str]) -> None:
     readers = '[overrides]\nreaders-undeclared = "its groups are all its readers"'

@@ -58,6 +58,7 @@ def suspected(broker: Broker, hour: float) -> None:
     assert broker.guard(hour)
 
 
+@pytest.mark.further
 def test_an_exporter_that_comes_back_by_a_restart_has_not_counted_the_days_before(
     broker: Broker,
 ) -> None:
@@ -141,6 +142,7 @@ def test_snapshots_of_each_five_minutes_end_it_after_a_day_without_a_restart(
     assert broker.guard(30) == ""
 
 
+@pytest.mark.further_but("False")
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_job_of_each_night_is_held_whatever_else_happens(broker: Broker, restart: bool) -> None:
     suspected(broker, 0)
@@ -152,6 +154,7 @@ def test_a_job_of_each_night_is_held_whatever_else_happens(broker: Broker, resta
         assert broker.guard(24 * day), day
 
 
+@pytest.mark.further
 def test_a_source_that_stands_still_while_logs_grow_has_measured_nobody(
     store: ClusterStore,
 ) -> None:
@@ -176,6 +179,7 @@ def test_one_of_which_no_log_grows_may_be_a_cluster_at_rest(store: ClusterStore)
     assert guard_of(store) == ""
 
 
+@pytest.mark.further
 def test_who_was_suspected_and_then_reads_half_as_much_as_a_group_is_held_for_a_week(
     store: ClusterStore,
 ) -> None:
@@ -188,6 +192,7 @@ def test_who_was_suspected_and_then_reads_half_as_much_as_a_group_is_held_for_a_
     assert guard_of(store, NOW + timedelta(hours=24 * 9)) == ""
 
 
+@pytest.mark.further
 def test_days_that_are_over_are_read_once_though_a_page_opens_the_store_anew(
     store: ClusterStore,
 ) -> None:

@@ -21,6 +21,7 @@ def room(tmp_path: Path) -> Room:
     return Room(tmp_path)
 
 
+@pytest.mark.further_but("id-of-the-next")
 @pytest.mark.parametrize("said", ["id-of-the-next", "ANSWER_LOST"])
 def test_metadata_of_a_broker_that_is_cut_off_is_not_enough_to_send(room: Room, said: str) -> None:
     plan = room.plan()
@@ -96,6 +97,7 @@ def test_a_receipt_is_not_final_while_a_leader_may_start_below_the_target(room: 
 NEWER: dict[int, tuple[int | None, int]] = {2: (2, 4)}
 
 
+@pytest.mark.further_but("newer0")
 @pytest.mark.parametrize("newer", [NEWER, {3: (2, 4)}, {2: (None, 4), 3: (None, 4)}])
 def test_a_leader_that_is_cut_off_proves_nothing_once_another_broker_knows_a_newer_epoch(
     room: Room, newer: dict[int, tuple[int | None, int]]
@@ -132,6 +134,7 @@ def test_a_leader_counts_once_one_other_broker_of_its_replicas_knows_its_epoch(
     assert read(room) is None, "no other is there to be asked"
 
 
+@pytest.mark.further_but("wait-all")
 @pytest.mark.parametrize("mode", ["wait-all", "leader-only-verified"])
 def test_two_that_are_cut_off_together_do_not_confirm_each_other(room: Room, mode: str) -> None:
     """The host is on their side: broker 2, which leads by now, and the controllers are not."""

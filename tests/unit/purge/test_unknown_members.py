@@ -168,6 +168,16 @@ def test_who_was_met_in_one_rebalance_alone_is_let_go_with_what_is_a_week_old(
     assert found.keys() >= met.keys() - {("it-7f3c", ANY_TOPIC)}
 
 
+@pytest.mark.further_but(
+    "0.1-True-before-0",
+    "0.1-True-meeting-0",
+    "0.1-True-after-8",
+    "6.9-True-before-8",
+    "6.9-True-meeting-400",
+    "6.9-True-after--8",
+    "16-False-before--8",
+    "16-False-meeting--400",
+)
 @pytest.mark.parametrize("days_ahead", [0, 8, 400, -8, -400])
 @pytest.mark.parametrize("wrong", ["before", "meeting", "after"])
 @pytest.mark.parametrize(("days", "holds"), [(0.1, True), (6.9, True), (16, False)])

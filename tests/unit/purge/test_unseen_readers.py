@@ -310,6 +310,7 @@ def history(store: ClusterStore, *rows: tuple[float, Mapping[int, float]]) -> No
 SUSPECTED = ((40.0, {1: 0.0, 2: 0.0}), (39.0, {1: 50.0, 2: 0.0}))
 
 
+@pytest.mark.further
 def test_a_snapshot_by_a_clock_that_ran_ahead_makes_no_day_of_some_hours(
     store: ClusterStore,
 ) -> None:
@@ -385,6 +386,7 @@ def test_a_later_whole_measurement_clears_a_suspicion(store: ClusterStore) -> No
     assert guard_of(store) == ""
 
 
+@pytest.mark.further_but("all")
 @pytest.mark.parametrize("kept", [(), (1,)], ids=["all", "some"])
 def test_series_by_topic_that_were_dropped_say_nothing_of_a_reader(
     store: ClusterStore, kept: tuple[int, ...]
@@ -411,6 +413,7 @@ def test_a_topic_without_a_counter_was_not_fetched_where_the_others_add_up(
     assert found.why == "the counters of broker 1 began anew between samples", "of two hours each"
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("left", "suspected"), [(4, True), (2.1, True), (1.5, True), (1, False), (0, False)]
 )
@@ -460,6 +463,7 @@ def an_hour(
 BEYOND = HOUR_BYTES // 1000 * 40  # of offsets at the start of what is kept
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("made", [True, False], ids=["bytes in told", "not told"])
 def test_an_offset_that_is_seen_for_the_first_time_ends_no_suspicion(
     store: ClusterStore, made: bool
@@ -474,6 +478,7 @@ def test_an_offset_that_is_seen_for_the_first_time_ends_no_suspicion(
             assert guard_of(store, NOW + timedelta(hours=hour - 72)), hour
 
 
+@pytest.mark.further
 def test_nor_does_one_that_a_tool_sets_to_the_end(store: ClusterStore) -> None:
     for hour in range(81):
         an_hour(store, hour, BEYOND if hour < 60 else None)
@@ -481,6 +486,7 @@ def test_nor_does_one_that_a_tool_sets_to_the_end(store: ClusterStore) -> None:
             assert guard_of(store, NOW + timedelta(hours=hour - 72)), hour
 
 
+@pytest.mark.further
 def test_nor_one_that_a_tool_sets_there_after_a_day_in_which_another_read_on(
     store: ClusterStore,
 ) -> None:
@@ -495,6 +501,7 @@ def test_nor_one_that_a_tool_sets_there_after_a_day_in_which_another_read_on(
             assert guard_of(store, NOW + timedelta(hours=hour - 72)), hour
 
 
+@pytest.mark.further
 def test_nor_do_bytes_that_brokers_compress(store: ClusterStore) -> None:
     """A tenth of what is produced is kept; the leader's size tells nothing after it moved, inside
     one segment that is purged.
@@ -547,6 +554,7 @@ def test_a_series_that_an_exporter_drops_ends_no_suspicion(store: ClusterStore) 
     assert guard_of(store)
 
 
+@pytest.mark.further_but("None")
 @pytest.mark.parametrize("segment_bytes", [None, 4 * MIB])
 def test_dead_records_below_a_purges_log_start_explain_nothing(
     store: ClusterStore, segment_bytes: int | None
@@ -581,6 +589,7 @@ def test_a_log_of_many_segments_that_retention_shortens_weighs_what_it_holds(
     assert 0.7 < (found.explained_bytes or 0) / (found.bytes_out or 1) <= 1
 
 
+@pytest.mark.further_but("0")
 @pytest.mark.parametrize("hours", [0, 1, 12, 24, 30])
 def test_a_reader_that_reads_on_is_seen_though_the_replicas_moved(
     store: ClusterStore, hours: int
@@ -599,6 +608,7 @@ def test_what_left_while_metrics_were_away_counts_when_they_are_back(store: Clus
     assert "somebody reads it without committing" in guard_of(store)
 
 
+@pytest.mark.further_but("all")
 @pytest.mark.parametrize("left", [{}, {1: 0.0}], ids=["all", "one"])
 def test_a_slow_reader_is_not_cleared_by_the_minutes_that_are_left_of_a_day(
     store: ClusterStore, left: Mapping[int, float]
@@ -667,6 +677,7 @@ def test_two_snapshots_a_week_apart_measure_that_week(store: ClusterStore) -> No
     assert found.window_ms == (24 * 7 - 1) * 3_600_000
 
 
+@pytest.mark.further
 def test_days_that_are_over_are_read_once_by_a_process(
     store: ClusterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -741,6 +752,7 @@ def test_snapshots_without_metrics_measure_nothing(tmp_path: Path) -> None:
     assert topic_readings(store, [TOPIC], NOW) == {}
 
 
+@pytest.mark.further
 def test_of_a_day_of_watch_only_some_snapshots_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

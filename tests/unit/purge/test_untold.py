@@ -127,6 +127,7 @@ def tell(live: Silent) -> None:
     live.untold, live.no_controller = {}, None
 
 
+@pytest.mark.further_but("reassigning")
 @pytest.mark.parametrize("name", [MOVE, REASSIGNING])
 def test_before_sending_it_is_asked_again_until_the_run_gives_up(
     room: Room, live: Silent, name: str
@@ -207,6 +208,7 @@ def test_a_follower_that_any_broker_calls_alive_is_waited_for(room: Room, live: 
     assert only(room.watch(room.journal.run(run_id))).state == "done"
 
 
+@pytest.mark.further
 def test_who_accepts_a_move_has_not_accepted_that_nobody_can_tell(room: Room, live: Silent) -> None:
     live.moves_to = "/d2"
     plan = room.plan(overrides=(lifted(MOVE),))

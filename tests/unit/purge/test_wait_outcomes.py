@@ -128,6 +128,7 @@ def test_a_run_keeps_its_forecast_and_what_came_of_it(room: Room) -> None:
     assert body["waited_seconds"] == 0.4
 
 
+@pytest.mark.further
 def test_an_answer_after_the_interval_is_an_error_that_is_kept(room: Room) -> None:
     answering_after(room, 3.0)
     view = room.watch(room.carry_out())

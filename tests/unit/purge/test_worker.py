@@ -151,6 +151,7 @@ def started_away(room: ServiceRoom, monkeypatch: pytest.MonkeyPatch) -> str:
 LACKS = [("_connect", away), ("_settings", unsettled), ("_own_settings", unsettled)]
 
 
+@pytest.mark.further_but("_connect-away")
 @pytest.mark.parametrize(("seam", "lack"), LACKS)
 def test_who_takes_a_run_up_and_lacks_what_it_needs_leaves_it_to_the_next(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch, seam: str, lack: Callable[..., object]
@@ -308,6 +309,7 @@ def resumed(room: ServiceRoom) -> str:
     return run_id
 
 
+@pytest.mark.further
 def test_a_resumed_run_that_no_worker_can_start_says_why_and_goes_on_with_the_next(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +322,7 @@ def test_a_resumed_run_that_no_worker_can_start_says_why_and_goes_on_with_the_ne
     assert room.journal.head(run_id).error is None
 
 
+@pytest.mark.further
 def test_what_no_worker_could_start_for_is_not_said_of_a_run_that_went_on(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +337,7 @@ def test_what_no_worker_could_start_for_is_not_said_of_a_run_that_went_on(
     assert room.journal.head(run_id).error is None
 
 
+@pytest.mark.further
 def test_a_resumed_run_that_none_could_start_for_long_waits_for_a_person_again(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def text_of(body: bytes) -> list[str]:
     return [page.extract_text().replace("\x00", "") for page in pages]
 
 
+@pytest.mark.further
 def test_every_chapter_is_on_paper(tmp_path_factory: pytest.TempPathFactory) -> None:
     cluster = sample_store.write(tmp_path_factory.mktemp("data"), now=NOW)
     measured = receipt(kept(9, 9))

@@ -282,6 +282,7 @@ class Day:
             topic.read(group, number, max(at, log.end - rng.choice((0, 0, 5, RATE // 4))))
 
 
+@pytest.mark.further_but("50")
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_what_nobody_of_a_group_fetched_is_left(first: int) -> None:
     for seed in range(first, first + 50):
