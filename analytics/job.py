@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from analytics import earlier
 from analytics.findings import Findings, compute
 from analytics.orphans import sightings
-from analytics.readers import met
+from analytics.readers import groups
 from analytics.session.session import too_little
 from dashboard.core.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.history import findings_age, known_since, met_readers
@@ -192,7 +192,7 @@ def _details(
         "left_out": dict(sorted(left_out.items())),
         DETAIL: found.streams,
         met_readers.DETAIL: met_readers.kept(found.met),
-        met.ABSENT: found.absent,
+        groups.ABSENT: found.absent,
         sightings.PROVED: True,
         known_since.DETAIL: found.known_since,
         findings_age.DETAIL: list(found.folded),
