@@ -23,7 +23,7 @@ from dashboard.domain.model import Broker, GroupListing
 from dashboard.history.epoch_ends import ASKED_OF
 from dashboard.history.pruning import Pruned, prune_snapshots
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store import attempts
 from dashboard.store.buckets import count_for
 from dashboard.store.clocks import wrong_clock

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dashboard.purge.journal.journal_reads import JournalReads
     from dashboard.purge.journal.journal_rows import RunRow
-    from dashboard.settings.price import Price
+    from dashboard.settings.sections import Price
     from dashboard.store.snapshot_files import Manifest
     from dashboard.store.snapshots import ClusterStore
 

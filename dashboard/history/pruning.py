@@ -17,7 +17,7 @@ from dashboard.core.errors import StoreError
 from dashboard.history import met_readers, streams_groups
 from dashboard.history.deleted import HELD_FOR, last_sights
 from dashboard.history.findings_age import holes, late
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Kind, Manifest, time_of
 from dashboard.store.snapshots import ClusterStore

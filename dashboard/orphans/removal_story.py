@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from dashboard.core.errors import LogDirError
-from dashboard.domain.orphan_acts import SweepsTold
+from dashboard.domain.acts import SweepsTold
 from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_items import Item, items
 from dashboard.orphans.sweep.sweep_log import Entry

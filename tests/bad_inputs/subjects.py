@@ -37,7 +37,7 @@ from dashboard.purge.plan.targets import parse_keep, parse_target, read_offsets_
 from dashboard.purge.upkeep.journal_archive import as_csv, as_json
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
-from dashboard.settings.policies.words import check_target, parse_trigger, parse_window, time_zone
+from dashboard.settings.policies.policy import check_target, parse_trigger, parse_window, time_zone
 from dashboard.settings.settings import load
 from dashboard.store.snapshot_files import parse_manifest
 from dashboard.store.snapshots import ClusterStore, Store

@@ -18,7 +18,7 @@ from dashboard.cli.machine import dashboard as pages
 from dashboard.cluster import topics
 from dashboard.core.errors import AnalysisError, LowwaterError
 from dashboard.demo import load
-from dashboard.demo.kafka import brokers, jars, server_properties
+from dashboard.demo.kafka import brokers, jars
 from dashboard.demo.supervisor import Supervisor
 from dashboard.orphans.sweep import sweep_aside, sweep_places, sweep_quarantine
 from dashboard.purge.jobs.worker_process import spawn
@@ -88,8 +88,8 @@ def test_a_demo_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.Monke
     cluster._processes[1] = SimpleNamespace(poll=lambda: 1)  # type: ignore[assignment]
     monkeypatch.setattr(brokers, "alive_brokers", lambda _: set())
     assert code_of(lambda: cluster._await_serving([1])) == "BROKER_START_FAILED"
-    monkeypatch.setattr(server_properties.socket.socket, "bind", refuse)
-    assert code_of(lambda: server_properties.free_ports(1)) == "NO_FREE_PORTS"
+    monkeypatch.setattr(brokers.socket.socket, "bind", refuse)
+    assert code_of(lambda: brokers.free_ports(1)) == "NO_FREE_PORTS"
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert code_of(jars._jar) == "IVY_MISSING"
 

@@ -10,7 +10,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import SettingsError
 from dashboard.exporter import own
 from dashboard.exporter.own_reading import Reader
-from dashboard.settings.price import Price, price_settings
+from dashboard.settings.sections import Price, price_settings
 from dashboard.settings.settings import load
 from tests.support import sample_store
 

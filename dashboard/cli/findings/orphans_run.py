@@ -22,7 +22,7 @@ from dashboard.core.words import parse_size
 from dashboard.people import people
 
 if TYPE_CHECKING:
-    from dashboard.domain.orphan_acts import RemovalOn
+    from dashboard.domain.acts import RemovalOn
     from dashboard.orphans.removal import Removal, Round
     from dashboard.orphans.sweep.sweep_live import Cluster
     from dashboard.orphans.sweep.sweep_site import Options
@@ -176,7 +176,7 @@ def _said(
     args: argparse.Namespace, settings: Settings, cluster: ClusterStore, options: Options
 ) -> RemovalOn:
     """Who let it act on this broker, as the journal keeps it."""
-    from dashboard.domain.orphan_acts import RemovalOn
+    from dashboard.domain.acts import RemovalOn
     from dashboard.orphans.removal_story import broker_of
 
     who, broker_id = people.name_of(context.actor(settings)), broker_of(options)[1]

@@ -15,7 +15,7 @@ from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
-from dashboard.settings import read_only
+from dashboard.settings import current
 
 if TYPE_CHECKING:
     from dashboard.cluster.live import LiveCluster
@@ -240,7 +240,7 @@ def switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | Non
                 "does"
             )
 
-        by_settings = read_only.each_second(settings)
+        by_settings = current.each_second(settings)
 
         def stopped() -> str | None:
             if (reason := by_settings()) is not None:

@@ -14,7 +14,7 @@ from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import ArchiveError, LowwaterError, RefusedError, UsageError
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 
 if TYPE_CHECKING:
     from dashboard.archive.summary import Summary

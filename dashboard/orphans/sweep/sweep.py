@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import LowwaterError, RefusedError
-from dashboard.domain import orphan_acts
+from dashboard.domain import acts
 from dashboard.orphans.sweep.sweep_aside import (
     HELD,
     Stopped,
@@ -113,7 +113,7 @@ def refuse_wrong_clock(verdicts: Verdicts, now: datetime) -> None:
 
 def refuse_by_verdict(row: Verdict) -> None:
     """Raises Refusal `verdict` unless the row says that its folder may go."""
-    if row.verdict != orphan_acts.REMOVABLE:
+    if row.verdict != acts.REMOVABLE:
         raise Refusal("verdict", f"{row.verdict}: {row.reason}")
     if row.topic_id is None:
         raise Refusal("topic-id", "without a topic id nobody can tell whose it was")
@@ -317,7 +317,7 @@ class _Sweep:
         there = {(d.path, name) for d in site.log_dirs for name in d.names()}
         leaving = [
             row for row in rows
-            if row.verdict == orphan_acts.REMOVABLE and (row.log_dir, row.directory) in there
+            if row.verdict == acts.REMOVABLE and (row.log_dir, row.directory) in there
         ]  # fmt: skip
         gone = sum(r.size_bytes or 0 for r in leaving) + sum(lying)
         hosted = sum(sizes(site.answer, site.log_dirs).values())

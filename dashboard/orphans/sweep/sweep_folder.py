@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from dashboard.domain import orphan_acts
+from dashboard.domain import acts
 from dashboard.inventory.contents import (
     BLOCK_BYTES,
     LONGEST_LINE,
@@ -59,19 +59,19 @@ class Measured:
 
 # What the name of each kind's folder may say; the other kinds are never swept.
 _NAMED = {
-    orphan_acts.STRAY: ("stray",),
-    orphan_acts.DELETED_TOPIC: ("live",),
-    orphan_acts.MOVED_AWAY: ("live", "stray"),
-    orphan_acts.RECREATED_TOPIC: ("live", "stray"),
-    orphan_acts.ABANDONED_FUTURE: ("future",),
-    orphan_acts.LATE_DELETE: ("delete",),
+    acts.STRAY: ("stray",),
+    acts.DELETED_TOPIC: ("live",),
+    acts.MOVED_AWAY: ("live", "stray"),
+    acts.RECREATED_TOPIC: ("live", "stray"),
+    acts.ABANDONED_FUTURE: ("future",),
+    acts.LATE_DELETE: ("delete",),
 }
 
 
 def told_by_name(row: Verdict) -> Folder:
     """The partition folder that the row's name tells. Raises Refusal `kind` or `name`."""
     name = row.directory
-    if row.kind == orphan_acts.CHECKPOINT_ENTRY or name is None:
+    if row.kind == acts.CHECKPOINT_ENTRY or name is None:
         raise Refusal("kind", "a checkpoint entry has no folder; the broker rewrites it by itself")
     if row.kind not in _NAMED:
         raise Refusal(

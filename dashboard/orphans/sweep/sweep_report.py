@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.core.errors import LowwaterError
 from dashboard.core.words import binary
-from dashboard.domain.orphan_acts import TOO_MANY
+from dashboard.domain.acts import TOO_MANY
 
 _DONE = ("would_move", "moved", "would_delete", "deleted", "restored", "quarantined", "gone")
 

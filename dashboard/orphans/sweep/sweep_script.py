@@ -11,7 +11,7 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.domain import orphan_acts
+from dashboard.domain import acts
 from dashboard.orphans.sweep.sweep import (
     refuse_by_verdict,
     refuse_wrong_clock,
@@ -101,7 +101,7 @@ def _share(
         answer = broker_log_dirs(live, broker_id)
     except (RefusedError, ClusterError) as error:
         return Refusal("unknown", error.message), (0, 0)
-    leaving = [row for row in rows if row.verdict == orphan_acts.REMOVABLE]
+    leaving = [row for row in rows if row.verdict == acts.REMOVABLE]
     every = len(answer.replicas) + len(rows)
     gone = sum(row.size_bytes or 0 for row in leaving)
     whole = sum(replica.size_bytes for replica in answer.replicas) + gone

@@ -24,9 +24,8 @@ from dashboard.purge.journal.journal_policies import PolicyClaim
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.plan import Plan
-from dashboard.settings.current import CurrentSettings
+from dashboard.settings.current import CurrentSettings, each_second
 from dashboard.settings.policies.section import Policy
-from dashboard.settings.read_only import each_second
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import client_of_run
 from dashboard.store.snapshots import ClusterStore

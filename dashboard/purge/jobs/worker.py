@@ -30,8 +30,7 @@ from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.receipt.on_disk import Checkpoints
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from dashboard.settings import settings as settings_file
-from dashboard.settings.current import CurrentSettings
-from dashboard.settings.read_only import each_second, either
+from dashboard.settings.current import CurrentSettings, each_second, either
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import client_of_run
 from dashboard.store.snapshots import ClusterStore, Store

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from dashboard.core.canonical import canonical, read, written
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
-from dashboard.domain.archive_acts import Deletion, Restoration
-from dashboard.domain.orphan_acts import RemovalOn, SweepsTold
+from dashboard.domain.acts import Deletion, RemovalOn, Restoration, SweepsTold
 from dashboard.purge.journal import journal_silence
 from dashboard.purge.journal.journal_file import append, entry
 from dashboard.purge.journal.journal_pack import readable

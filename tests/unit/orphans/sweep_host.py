@@ -14,7 +14,7 @@ from typing import Any
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.domain.model import (
     ConfigEntry,
     LogDir,

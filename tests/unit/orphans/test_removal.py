@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 
 from dashboard.core.canonical import written
 from dashboard.core.errors import RefusedError, StoreError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.exporter import own
 from dashboard.orphans.removal import (
     FAILED,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import JournalError, RefusedError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.orphans import removal
 from dashboard.orphans.removal import (
     FAILED,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import LowwaterError, UsageError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.domain.model import ReplicaSize
 from dashboard.orphans.sweep import sweep, sweep_quarantine
 from dashboard.orphans.sweep.sweep_aside import delete, find

@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
 from dashboard.orphans.sweep import sweep, sweep_aside, sweep_log
 from dashboard.orphans.sweep.sweep_aside import delete, find

@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard.core.errors import ClusterError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
 from dashboard.orphans.sweep import sweep_openers, sweep_places
 from dashboard.orphans.sweep.sweep_folder import Measured

@@ -12,7 +12,7 @@ import pytest
 from dashboard.cli import main as command_line
 from dashboard.core.errors import JournalError
 from dashboard.doctor import doctor
-from dashboard.domain.orphan_acts import RemovalOn
+from dashboard.domain.acts import RemovalOn
 from dashboard.purge.jobs.queue import STALE_AFTER, respawn_stale
 from dashboard.purge.journal import journal_head
 from dashboard.purge.journal.journal import Journal

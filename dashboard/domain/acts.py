@@ -1,15 +1,18 @@
-"""What an orphan is called, what may be done with it, and what the purge journal's chain is told of
-orphans: who lets a service act, what sweeps did.
+"""What the purge journal's chain is told of orphans and of archives: who lets a service act, what
+sweeps did, that an archive was deleted, or restored; and what an orphan is called and what may be
+done with it.
 
 Shared by findings, pages and sweep. The records stand here since the room that sweeps and the room
 that keeps the journal stand side by side and may not import each other.
+
+Apart from the room of archives, since who opens a journal shall not wait for Parquet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from dashboard.core.canonical import LATER
 
@@ -87,3 +90,45 @@ class RemovalOn:
     typed: str | None
     from_where: str
     log_dirs: tuple[str, ...]
+
+
+Act = Literal["begun", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What the chain is told before the first file goes, and once all are gone.
+
+    `typed` is the sentence of who confirmed it; None: its time was over, by `keep_for`.
+    """
+
+    kind: ClassVar[str] = "archive-deleted"
+
+    act: Act
+    cluster_id: str
+    run_id: str
+    url: str
+    records: int
+    size_bytes: int
+    who: str
+    typed: str | None
+    from_where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What the chain is told of a restore: that it begins, and how it ended."""
+
+    kind: ClassVar[str] = "archive-restored"
+
+    act: Act
+    cluster_id: str
+    run_id: str
+    url: str
+    topic: str
+    to_cluster_id: str
+    to_topic: str
+    records: int
+    whole: bool
+    who: str
+    from_where: str

@@ -1,16 +1,24 @@
-"""The settings section [alerts]: where alerts are sent, and which; the address is a secret."""
+"""The short sections of the settings file: [alerts], where they are sent, and which (the address is
+a secret); [snapshots], how long these and analyses are kept; [price], what a GiB on the brokers'
+disks costs a month, by cluster.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.policies.words import parse_disk_share
-from dashboard.settings.values import path, section
+from dashboard.settings.policies.policy import parse_disk_share
+from dashboard.settings.values import MAY_BE_ZERO, path, section
+
+# [alerts]
 
 # Besides these, `disk-above:90%` may be named once.
 ALERT_NAMES = ("reverted", "stalled", "new-stray", "policy-refused")
@@ -107,3 +115,107 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+# [snapshots]
+
+_NONE = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSettings:
+    """Up to which age all snapshots stay, then one an hour, then one a day; 0 is none of them."""
+
+    keep_all_for: timedelta = field(default=timedelta(hours=1), metadata=MAY_BE_ZERO)
+    keep_hourly_for: timedelta = field(default=timedelta(days=7), metadata=MAY_BE_ZERO)
+    keep_daily_for: timedelta = field(default=timedelta(days=90), metadata=MAY_BE_ZERO)
+
+    @property
+    def longest(self) -> timedelta:
+        """Up to which age some of them stay."""
+        return max(self.keep_all_for, self.keep_hourly_for, self.keep_daily_for)
+
+
+def snapshot_settings(table: Any, where: str) -> SnapshotSettings:
+    """The section out of a settings file. Raises SettingsError naming the key."""
+    own = section(table, "snapshots", SnapshotSettings, where)
+    keep = SnapshotSettings(**own.values(SnapshotSettings))
+    _check_longer("keep_hourly_for", keep.keep_hourly_for, keep.keep_all_for, own.where)
+    finer = max(keep.keep_all_for, keep.keep_hourly_for)
+    _check_longer("keep_daily_for", keep.keep_daily_for, finer, own.where)
+    return keep
+
+
+def _check_longer(key: str, age: timedelta, before: timedelta, where: str) -> None:
+    """A step that ends before the finer one would keep nothing, which is written as 0s."""
+    if _NONE < age <= before:
+        raise SettingsError(
+            f"{where}: '{key}' = {_text(age)} ends no later than the finer step, {_text(before)}",
+            f"Write {key} longer than that, or 0s for none. Defaults: 1h, 7d and 90d.",
+        )
+
+
+def _text(age: timedelta) -> str:
+    seconds = age.total_seconds()
+    return next((f"{seconds / n:g}{u}" for u, n in _UNITS if seconds % n == 0), f"{seconds:g}s")
+
+
+_UNITS = (("d", 86_400), ("h", 3600), ("m", 60))
+
+
+# [price]
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Of one cluster."""
+
+    per_gib_month: float
+    currency: str
+
+    def a_month(self, size_bytes: int | None) -> str:
+        """`2.42 EUR a month` for these bytes, over all replicas; empty where they are unknown."""
+        if size_bytes is None:
+            return ""
+        cost = size_bytes / _GIB * self.per_gib_month
+        return f"{cost:,.2f}".replace(",", "\u202f") + f" {self.currency} a month"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSettings:
+    """`clusters` maps a cluster's name or id to its price, where it is not that of the others."""
+
+    per_gib_month: float | None = None
+    currency: str = "EUR"
+    clusters: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, *names: str) -> Price | None:
+        """Of the cluster of this name and id; None where nobody gave one."""
+        own = next((self.clusters[n] for n in names if n in self.clusters), self.per_gib_month)
+        return None if own is None else Price(own, self.currency)
+
+
+def price_settings(table: Any, where: str) -> PriceSettings:
+    """The section out of a settings file. Raises SettingsError naming the key."""
+    own = section(table, "price", PriceSettings, where)
+    clusters = section(own.get("clusters", {}), "price.clusters", None, where)
+    return PriceSettings(
+        per_gib_month(own.get(key), key, own.where) if (key := "per_gib_month") in own else None,
+        own.text("currency", PriceSettings().currency),
+        {
+            name: per_gib_month(value, name, clusters.where)
+            for name, value in clusters.entries.items()
+        },
+    )
+
+
+def per_gib_month(value: Any, key: str, where: str) -> float:
+    """What a GiB costs a month. Raises SettingsError."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < 0:
+        raise SettingsError(
+            f"{where}: '{key}' = {value!r}", f"Write {key} as a number, such as 0.08."
+        )
+    return float(value)
