@@ -23,9 +23,8 @@ from analytics.replicas import disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
 from dashboard.history import findings_age, known_since, readings
-from dashboard.history.deleted import deleted
 from dashboard.history.findings_age import reasons
-from dashboard.history.met_readers import Met, a_week_past
+from dashboard.history.past_groups import Met, a_week_past, deleted
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import seen_at, taken_by_right_clock

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from dashboard.core.arrow import column, looked_up, places
 from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import is_telling
-from dashboard.history.met_readers import Met, known, told, without_told
+from dashboard.history.past_groups import Met, known, told, without_told
 from dashboard.safety.readers import GROUPS, Readers, readers
 from dashboard.safety.readers import without_offset as placeless
 from dashboard.safety.standing import COMMITS
@@ -48,7 +48,7 @@ def who_reads(
     """Who may read which topic, by the snapshot's `groups` and their offsets.
 
     `offsets`: topic_no and group_id of `of_telling`; `streams` are groups that were Kafka Streams
-    applications, `held` (topic, group_id) where offsets are held, `met` as `met_readers` has them;
+    applications, `held` (topic, group_id) where offsets are held, `met` as `past_groups` has them;
     `unread` are groups of which some offset could not be read; `complete`: all were listed, and
     their offsets told; `now`: when the snapshot saw its own, as `held` has it; `deleted`: groups
     that somebody deleted lately; `by_name`: those that settings say subscribe to no pattern.

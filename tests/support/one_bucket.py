@@ -18,7 +18,7 @@ from analytics.replicas import growth as rates
 from analytics.replicas.trends import Carried, Trends, microseconds
 from analytics.tables import Tables
 from dashboard.estimate.curve_tables import ReplicaCurves
-from dashboard.history.deleted import deleted
+from dashboard.history.past_groups import deleted
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import seen_at, taken_by_right_clock

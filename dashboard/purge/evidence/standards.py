@@ -137,7 +137,7 @@ class Standards:
     `purge`: the section's settings, as they are now; `readings`: what brokers' metrics tell of
     unseen readers; `remembered`: the last known offsets of groups, also of those that came and went
     since the plan; `streams`: those that were Kafka Streams applications; `met`: when groups were
-    met on a topic, as `met_readers` has it; `rested`: runs whose history the store must have.
+    met on a topic, as `past_groups` has it; `rested`: runs whose history the store must have.
     """
 
     declarations: Mapping[str, TopicDeclaration]

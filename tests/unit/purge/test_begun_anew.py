@@ -12,7 +12,7 @@ import pytest
 
 from dashboard.cli.purge.lift_flags import parse_lift
 from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
-from dashboard.history.deleted import deleted
+from dashboard.history.past_groups import deleted
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck

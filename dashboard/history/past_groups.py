@@ -1,12 +1,21 @@
-"""Which groups kept snapshots met: coordinators listed them, and on which topics they had members.
+"""What kept snapshots tell of groups: which they met (coordinators listed them, and on which topics
+they had members), which somebody deleted lately, and which were Kafka Streams applications.
 
 One that was met without an offset that it had before begins anew there: Kafka drops a group with
 its last offset (GroupMetadataManager), so somebody deleted that offset, or the group, and it came
 back. What was remembered is outdated, also when the group is gone again before its first commit.
-One that had members on a topic where it has no offset, and is gone, died before its first commit
-(a crash on the first record): it reads the topic from its start as soon as it is mended. So it may
-any topic where nobody could tell what it reads (it rebalanced, its assignor speaks words of its
-own, a Streams application was not ready), and no later snapshot told it.
+One that had members on a topic where it has no offset, and is gone, died before its first commit (a
+crash on the first record): it reads the topic from its start as soon as it is mended. So it may any
+topic where nobody could tell what it reads (it rebalanced, its assignor speaks words of its own, a
+Streams application was not ready), and no later snapshot told it.
+
+Kafka itself drops a group `offsets.retention.minutes` after its members left at the soonest. One
+that is gone sooner was deleted, which is how it is made to read all again: Connect's offsets of a
+sink are reset so (KIP-875), and `kafka-consumer-groups --delete` does nothing else. Until its first
+member joins again no coordinator lists it.
+
+A stopped application's group expires (offsets.retention.minutes), and what its commits tell of it
+is lost where a tool sets its offsets: its state is restored all the same when it starts again.
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from dashboard.core.clock import microseconds
@@ -187,3 +196,115 @@ def _matched(groups: pa.Table, topics: Callable[[], Collection[str]]) -> set[tup
     rows = groups.select(["group_id", "patterns"]).to_pylist()
     names = topics() if rows else ()
     return {(row["group_id"], topic) for row in rows for topic in matching(row["patterns"], names)}
+
+
+if TYPE_CHECKING:
+    from dashboard.store.snapshots import ClusterStore
+
+# For so long after its members were seen last; then it counts where it stood, as who is gone does.
+HELD_FOR = timedelta(days=1)
+
+
+def deleted(
+    cluster: ClusterStore, now: datetime | None, listed: Collection[str], until: str | None = None
+) -> frozenset[str]:
+    """Groups that a snapshot shows with members less than `HELD_FOR` before `now`, and less than
+    brokers told by then that they keep offsets, and that are not `listed` now. `until` is the last
+    snapshot that counts. Raises StoreError where snapshots cannot be listed.
+
+    Age counts between proved clocks: a snapshot by another one is taken for younger, down to the
+    first that is old by a proved one. `now` None: nobody knows it, and it is later than the newest
+    proved one.
+    """
+    found: set[str] = set()
+    for name in reversed(cluster.ids("snapshots")):
+        if until is not None and name > until:
+            continue
+        with suppress(StoreError):  # damaged, which is told elsewhere, or pruned meanwhile
+            manifest = cluster.manifest("snapshots", name)
+            at = taken_by_right_clock(manifest)
+            now = now or at
+            age = timedelta(0) if at is None or now is None else now - at
+            if age >= HELD_FOR:
+                break
+            minutes = manifest.details.get("offsets_retention_minutes")
+            if minutes is None or age < timedelta(minutes=minutes):
+                found |= with_members(cluster, name)
+    return frozenset(found.difference(listed))
+
+
+@lru_cache(maxsize=4096)  # each collect asks of the same ones which it may thin out
+def with_members(cluster: ClusterStore, snapshot_id: str) -> frozenset[str]:
+    """Groups that a snapshot shows with members, or whose members nobody could tell. Raises
+    StoreError.
+    """
+    import pyarrow.compute as pc  # slow to import; a store without tables needs none
+
+    rows = cluster.read("snapshots", snapshot_id, "groups", ["group_id", "state", "members"])
+    untold = pc.and_(rows["members"].is_null(), rows["state"].is_valid())
+    up = pc.or_(pc.fill_null(pc.not_equal(rows["members"], 0), False), untold)
+    return frozenset(rows["group_id"].filter(up).to_pylist())
+
+
+# A group with another name every minute keeps each snapshot of a day: the newest so many.
+_MOST_KEPT = 200
+
+
+def last_sights(
+    cluster: ClusterStore, ids: Sequence[str], keep: Collection[str], since: str
+) -> set[str]:
+    """Those of `ids` from `since` on, outside `keep`, that show a group with members for the last
+    time: the one after them does not, nor does the newest. Without them nobody knows that it was
+    up, and that somebody deleted it.
+    """
+    found: set[str] = set()
+    newest = _members_shown(cluster, ids[-1]) if ids else frozenset()
+    for name, after in zip(reversed(ids[:-1]), reversed(ids[1:]), strict=True):
+        if name < since or len(found) >= _MOST_KEPT:
+            break
+        # What is damaged shows nobody: it stays anyway, or may be removed once that is told.
+        if name not in keep and _members_shown(cluster, name) - newest - _members_shown(
+            cluster, after
+        ):
+            found.add(name)
+    return found
+
+
+def _members_shown(cluster: ClusterStore, snapshot_id: str) -> frozenset[str]:
+    try:
+        return with_members(cluster, snapshot_id)
+    except StoreError:  # damaged, or pruned meanwhile
+        return frozenset()
+
+
+# Of an analysis' manifest: each name, and the last snapshot that told so.
+STREAMS_DETAIL = "streams_groups"
+
+
+def streams_told(analysis: Manifest | None) -> dict[str, str]:
+    """What an analysis keeps of them; {} of one by an earlier version."""
+    return {} if analysis is None else dict(analysis.details.get(STREAMS_DETAIL, {}))
+
+
+def streams_known(
+    store: ClusterStore, analysis: Manifest | None, until: str | None = None
+) -> dict[str, str]:
+    """Each name and the last snapshot that told so: from `analysis`, and snapshots after its own.
+
+    `until` is the last snapshot that counts. Without an analysis that keeps them all kept
+    snapshots are read, but for those that it could not read itself. Raises StoreError.
+    """
+    found = streams_told(analysis)
+    for snapshot in told_since(store, analysis, STREAMS_DETAIL, until):
+        for name in _streams(store, snapshot):
+            found[name] = max(snapshot, found.get(name, ""))
+    return found
+
+
+def _read_streams(store: ClusterStore, snapshot: str) -> Sequence[str]:
+    rows = store.read("snapshots", snapshot, "groups", ["group_id", "is_streams"])
+    names: list[str] = rows.filter(rows["is_streams"])["group_id"].to_pylist()
+    return names
+
+
+_streams = Once(_read_streams, most=100_000)
