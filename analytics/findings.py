@@ -28,8 +28,7 @@ from dashboard.history.past_groups import Met, a_week_past, deleted
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import seen_at, taken_by_right_clock
-from dashboard.store.snapshot_files import Manifest, Part
-from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshot_files import Manifest, Part, Writer
 from dashboard.store.snapshots import ClusterStore
 
 

@@ -25,8 +25,7 @@ from dashboard.history.findings_age import holes_of
 from dashboard.history.past_groups import STREAMS_DETAIL
 from dashboard.history.pruning import prune_findings
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_files import Manifest
-from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshot_files import Manifest, Writer
 from dashboard.store.snapshots import ClusterStore
 
 

@@ -22,16 +22,17 @@ from dashboard.orphans.sweep.sweep_aside import (
 from dashboard.orphans.sweep.sweep_folder import (
     Measured,
     changed_at,
+    hidden_processes,
     measure,
     opened,
     records_of,
+    refuse_if_open,
     same_as_judged,
     told_by_name,
     topic_id,
 )
 from dashboard.orphans.sweep.sweep_items import Item
 from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, sizes
-from dashboard.orphans.sweep.sweep_openers import hidden_processes, refuse_if_open
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_quarantine import Clock, new_item_name
 from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, Report, over_share

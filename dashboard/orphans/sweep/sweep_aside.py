@@ -12,9 +12,15 @@ from pathlib import Path
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, UsageError
 from dashboard.inventory.names import Folder, folder_of
-from dashboard.orphans.sweep.sweep_folder import FOLDER, Measured, measure, opened, records_of
+from dashboard.orphans.sweep.sweep_folder import (
+    FOLDER,
+    Measured,
+    measure,
+    opened,
+    records_of,
+    refuse_if_open,
+)
 from dashboard.orphans.sweep.sweep_items import DELETING, Item
-from dashboard.orphans.sweep.sweep_openers import refuse_if_open
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
 from dashboard.orphans.sweep.sweep_site import Site

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from dashboard.core import analysis_child
+from dashboard.core import processes
 from dashboard.core.canonical import read
 from dashboard.core.clock import format_time
 from dashboard.policies.doctor.diagnosis import Diagnosis
@@ -36,8 +36,8 @@ def diagnosed(
     newest = store.latest_snapshot()
     if store.manifest("snapshots", newest).tables.get("partitions", 0) <= MOST_HERE:
         return diagnose(store, journal, settings, now)
-    words = analysis_child.words_of(store.store.root, store.cluster_id, settings.source)
+    words = processes.words_of(store.store.root, store.cluster_id, settings.source)
     words += ["--now", format_time(now)]
     with _one_at_once:
-        found = analysis_child.answered(words, log, KEY, module="dashboard.policies.doctor")
+        found = processes.answered(words, log, KEY, module="dashboard.policies.doctor")
     return [read(each, Diagnosis) for each in found[KEY]]

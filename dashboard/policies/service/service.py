@@ -28,7 +28,7 @@ from dashboard.policies.service.switching import is_for, on_and_undefined, stand
 from dashboard.purge.jobs.queue import STALE_AFTER
 from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.journal_policies import Hold, Lease, PolicyState
-from dashboard.purge.receipt.on_disk import Checkpoints
+from dashboard.purge.receipt.receipt import Checkpoints
 from dashboard.settings.current import wrong
 from dashboard.settings.policies.policy import is_open, next_open
 from dashboard.settings.policies.section import Policy

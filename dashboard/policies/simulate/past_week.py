@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from dashboard.core import analysis_child
+from dashboard.core import processes
 from dashboard.core.canonical import read
 from dashboard.history.week.rows import lines_of
 from dashboard.history.week.walk import Asked, Walked
@@ -39,10 +39,10 @@ def past_week(
 def _walked(settings: Settings, log: Log, store: ClusterStore, asked: Asked) -> Walked | None:
     if _partitions(store, asked) <= MOST_HERE:
         return walked_here(store, asked)
-    words = analysis_child.words_of(store.store.root, store.cluster_id, settings.source)
+    words = processes.words_of(store.store.root, store.cluster_id, settings.source)
     with _one_java:
         given = pickle.dumps(asked)
-        found = analysis_child.answered([*words, "--week"], log, "week", given)["week"]
+        found = processes.answered([*words, "--week"], log, "week", given)["week"]
     return None if found is None else read(found, Walked)
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from dashboard.core.clock import Mark, Stopwatch
 from dashboard.core.errors import BrokerError, ClusterError
 from dashboard.domain.model import DeleteRecordsResult, TopicPartition
-from dashboard.purge.evidence.rights_needed import MissingRight
+from dashboard.domain.rights import MissingRight
 from dashboard.purge.execute.archive_gate import Proofs, refuse_unproved
 from dashboard.purge.execute.states import answered, unanswered
 from dashboard.purge.journal.journal import Journal

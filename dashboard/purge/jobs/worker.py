@@ -27,7 +27,7 @@ from dashboard.purge.jobs.worker_process import told_run
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_head import journal_in
 from dashboard.purge.journal.journal_rows import RunRow
-from dashboard.purge.receipt.on_disk import Checkpoints
+from dashboard.purge.receipt.receipt import Checkpoints
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from dashboard.settings import settings as settings_file
 from dashboard.settings.current import CurrentSettings, each_second, either

@@ -10,7 +10,7 @@ from dashboard.core.words import binary, duration, number, plural
 from dashboard.purge.plan.tiers import summed
 
 if TYPE_CHECKING:
-    from dashboard.purge.evidence.rights_needed import MissingRight
+    from dashboard.domain.rights import MissingRight
     from dashboard.purge.plan.plan import Declared, Estimate, PlannedPartition
     from dashboard.purge.plan.preview import GroupPartitions, ToKeep, TopicCoverage, Totals
     from dashboard.safety.unseen_readers import TopicReading

@@ -20,7 +20,7 @@ from dashboard.purge.plan.moves import MoveRow, skipped_records
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.receipt import receipt, receipt_bytes
 from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample, TopicOutcome
-from dashboard.purge.receipt.on_disk import Checkpoints, Entries
+from dashboard.purge.receipt.receipt import Checkpoints, Entries
 
 # How fast followers that are behind close in on their leader, from successive reads.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.core import analysis_child
+from dashboard.core import processes
 from dashboard.core.errors import AnalysisError
 from dashboard.policies.simulate import past_week, simulate
 from dashboard.settings.settings import Settings
@@ -74,7 +74,7 @@ def child(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     path = folder / "python"
     path.write_text(f"#!{_PYTHON}\nimport json, sys\n{body}\n")
     path.chmod(0o755)
-    monkeypatch.setattr(analysis_child.sys, "executable", str(path))
+    monkeypatch.setattr(processes.sys, "executable", str(path))
 
 
 @pytest.fixture
