@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dashboard.policies.service.outcome import Outcome
     from dashboard.policies.service.purging import Site
     from dashboard.policies.service.switching import Serving
-    from dashboard.policies.simulate.simulate import Simulation
+    from dashboard.policies.simulate import Simulation
     from dashboard.purge.journal.journal_alerts import AlertRow
     from dashboard.settings.policies.section import Policy
     from dashboard.settings.settings import Settings
@@ -94,7 +94,7 @@ def _has_work(checked: Checked) -> bool:
 
 def _week(site: Site, checked: Checked) -> Simulation | None:
     """What it would have done in the past week; None where that cannot be found out."""
-    from dashboard.policies.simulate.past_week import past_week
+    from dashboard.policies.apart import past_week
 
     try:
         return past_week(site.store, site.settings, checked.policy, site.now(), output.progress)

@@ -28,7 +28,7 @@ from dashboard.domain.model import Guard, TopicPartition
 from dashboard.policies.checking import Checked
 from dashboard.policies.service.outcome import Outcome
 from dashboard.policies.service.switching import Serving
-from dashboard.policies.simulate.simulate import Simulation
+from dashboard.policies.simulate import Simulation
 from dashboard.purge.forecast.forecast import Forecast, SlowBroker
 from dashboard.purge.forecast.stalls import Stall
 from dashboard.purge.journal.journal_alerts import AlertRow, Event

@@ -1,5 +1,9 @@
-"""What a policy would have done last week, wherever that is found out: a policy of few partitions
-is walked here, and one of more than a bucket has by Spark's tasks, in a process of their own.
+"""Looking at the past of a large cluster in a process of its own, small ones here: what a policy
+would have done last week, by Spark's tasks, and what the doctor of repartition topics finds.
+
+The doctor's grids hold each partition of a repartition topic in each snapshot of a week, half a
+gigabyte of 10,000 topics; what it finds is short. It is no job of Spark: it reads topics of one
+suffix alone, and one process folds them in seconds.
 """
 
 from __future__ import annotations
@@ -12,10 +16,14 @@ from functools import partial
 
 from dashboard.core import processes
 from dashboard.core.canonical import read
+from dashboard.core.clock import format_time
 from dashboard.history.week.rows import lines_of
 from dashboard.history.week.walk import Asked, Walked
-from dashboard.policies.simulate.simulate import Simulation, walked_here, week
+from dashboard.policies.doctor.diagnosis import Diagnosis
+from dashboard.policies.doctor.repartition import diagnose
+from dashboard.policies.simulate import Simulation, walked_here, week
 from dashboard.purge.evidence.memory import declarations
+from dashboard.purge.journal.journal import Journal
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.buckets import PARTITIONS as MOST_HERE
@@ -55,3 +63,25 @@ def _partitions(store: ClusterStore, asked: Asked) -> int:
     own = lines_of(asked.topics.topic_of[newest])
     parts = store.parts("snapshots", newest, "partitions", ["topic_no"], only=own)
     return sum(part.num_rows for part in parts)
+
+
+KEY = "diagnoses"
+_one_at_once = threading.Lock()
+
+
+def diagnosed(
+    store: ClusterStore,
+    journal: Journal,
+    settings: Settings,
+    now: datetime,
+    log: Callable[[str], None],
+) -> list[Diagnosis]:
+    """As `diagnose`; `log` gets what its process says besides. Raises AnalysisError, too."""
+    newest = store.latest_snapshot()
+    if store.manifest("snapshots", newest).tables.get("partitions", 0) <= MOST_HERE:
+        return diagnose(store, journal, settings, now)
+    words = processes.words_of(store.store.root, store.cluster_id, settings.source)
+    words += ["--now", format_time(now)]
+    with _one_at_once:
+        found = processes.answered(words, log, KEY, module="dashboard.policies.doctor")
+    return [read(each, Diagnosis) for each in found[KEY]]
