@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from dashboard.core.csv_cells import table_as_csv
 from dashboard.core.errors import StoreError
 from dashboard.history.findings_age import Age, age_of
-from dashboard.purge.journal.journal_rows import Begins, RunRow
+from dashboard.purge.journal.rows import Begins, RunRow
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.sections import Price
 from dashboard.store.snapshot_files import Manifest

@@ -30,11 +30,11 @@ from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
 from dashboard.orphans import verdicts
 from dashboard.orphans.sweep import sweep_log
+from dashboard.purge.journal.archive import as_csv, as_json
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_keep, parse_target, read_offsets_json
-from dashboard.purge.upkeep.journal_archive import as_csv, as_json
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
 from dashboard.settings.policies.policy import check_target, parse_trigger, parse_window, time_zone

@@ -20,7 +20,7 @@ from dashboard.orphans.verdicts import Verdict
 from dashboard.purge.evidence.look import LookRequest, look
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import carrying
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.safety.last_copy import Records
 from tests.brokers import principals

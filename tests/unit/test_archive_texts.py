@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.core.errors import PlanError
-from dashboard.purge.journal.journal_rows import Options, RunRow
+from dashboard.purge.journal.rows import Options, RunRow
 from dashboard.purge.plan import plan_words
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.preview import preview

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain import acts
-from dashboard.purge.journal import journal_rows as rows
+from dashboard.purge.journal import rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text("utf-8")
 WORDS = (

@@ -19,7 +19,7 @@ from dashboard.core.visible import in_lines, in_paragraphs
 
 if TYPE_CHECKING:
     from dashboard.policies.doctor.diagnosis import Diagnosis
-    from dashboard.purge.journal.journal_policies import PolicyState
+    from dashboard.purge.journal.policies import PolicyState
     from dashboard.settings.policies.section import Policy
     from dashboard.settings.settings import Settings
     from dashboard.store.snapshots import ClusterStore

@@ -30,7 +30,7 @@ from dashboard.views.archive_texts import archive_said
 
 if TYPE_CHECKING:
     from dashboard.purge.journal.journal import Journal
-    from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+    from dashboard.purge.journal.rows import PartitionRow, RunView
     from dashboard.purge.receipt.model import Receipt
 
 _POLL = timedelta(milliseconds=500)

@@ -20,8 +20,8 @@ from dashboard.purge.execute.archiving import Reading
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.jobs.queue import enqueue_policy
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import PolicyClaim
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal.policies import PolicyClaim
+from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.current import CurrentSettings, each_second

@@ -25,9 +25,9 @@ from dashboard.core.words import duration
 from dashboard.domain.model import WORKERS, Guard
 from dashboard.history.seen_topics import ids_of
 from dashboard.purge.evidence import memory
-from dashboard.purge.journal.journal_head import journal_in
-from dashboard.purge.journal.journal_reads import JournalReads
-from dashboard.purge.journal.journal_rows import RestedOn
+from dashboard.purge.journal.head import journal_in
+from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.rows import RestedOn
 from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan.guards import Finding, of_history
 from dashboard.purge.plan.resolve import History

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dashboard.archive.manifest import PartitionArchive
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import EpochEnd, TopicPartition
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import Plan
 

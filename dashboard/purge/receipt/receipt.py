@@ -25,7 +25,7 @@ from dashboard.core.words import plural
 from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.execute.states import all_arrived, doubtful, followed
 from dashboard.purge.forecast.waits import requests
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import receipt_bytes
 from dashboard.purge.receipt.gap import cause

@@ -14,7 +14,7 @@ from dashboard.purge.execute.readback import GONE, Seen, read_back
 from dashboard.purge.execute.states import doubtful, followed, looked_after, run_state, settled
 from dashboard.purge.execute.topic_identity import doubts, gone
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunRow
+from dashboard.purge.journal.rows import Follower, PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.moves import MoveRow, skipped_records
 from dashboard.purge.plan.plan import Plan, PlannedPartition

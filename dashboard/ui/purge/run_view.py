@@ -14,8 +14,8 @@ from dashboard.core.clock import utc_now
 from dashboard.core.words import first_letter_up
 from dashboard.domain.model import BrokerMetric
 from dashboard.purge.forecast import waits
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
-from dashboard.purge.journal.journal_tables import watching
+from dashboard.purge.journal.rows import PartitionRow, RunRow, RunView
+from dashboard.purge.journal.tables import watching
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.receipt.alerts import (
     arrived_said,

@@ -16,10 +16,10 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal import journal as journals
+from dashboard.purge.journal.chain import Chain
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_chain import Chain
-from dashboard.purge.journal.journal_pack import Stored
-from dashboard.purge.journal.journal_rows import RunRow, Verification
+from dashboard.purge.journal.pack import Stored
+from dashboard.purge.journal.rows import RunRow, Verification
 from dashboard.purge.receipt.alerts import Reverted, reverted
 from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.components.markup import plain, text

@@ -13,7 +13,7 @@ from dashboard.archive.sealing import Sealer
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ArchiveError
 from dashboard.purge.journal.journal import Journal, open_default
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.settings.settings import load
 from tests.support import archives
 from tests.unit.cli.plans import a_plan

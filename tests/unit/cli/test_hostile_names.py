@@ -31,9 +31,9 @@ from dashboard.policies.service.switching import Serving
 from dashboard.policies.simulate import Simulation
 from dashboard.purge.forecast.forecast import Forecast, SlowBroker
 from dashboard.purge.forecast.stalls import Stall
-from dashboard.purge.journal.journal_alerts import AlertRow, Event
-from dashboard.purge.journal.journal_policies import Lease
-from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+from dashboard.purge.journal.alerts import AlertRow, Event
+from dashboard.purge.journal.policies import Lease
+from dashboard.purge.journal.rows import PartitionRow, RunView
 from dashboard.purge.plan.guards import Lifted, Override, Waiver
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Declared, Plan

@@ -16,7 +16,7 @@ from dashboard.history.past_groups import deleted
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan

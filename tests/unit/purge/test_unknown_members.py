@@ -12,7 +12,7 @@ import pytest
 from dashboard.domain.model import ANY_TOPIC, Group, GroupListing, GroupOffset
 from dashboard.history.past_groups import without_told
 from dashboard.purge.evidence.standards import standards
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.guards import Override

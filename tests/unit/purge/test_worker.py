@@ -19,9 +19,9 @@ from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.jobs import queue, worker
 from dashboard.purge.journal.journal import open_default
-from dashboard.purge.journal.journal_pack import pack
-from dashboard.purge.journal.journal_rows import RunRow
-from dashboard.purge.journal.journal_wishes import pause
+from dashboard.purge.journal.pack import pack
+from dashboard.purge.journal.rows import RunRow
+from dashboard.purge.journal.wishes import pause
 from dashboard.settings import current
 from dashboard.settings.settings import PurgeSettings, Settings, load
 from dashboard.store.snapshots import Store

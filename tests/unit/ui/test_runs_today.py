@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.purge.runs import each, fold, freed_said, said
 from tests.unit.purge.facts_of import NOW

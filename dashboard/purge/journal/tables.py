@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import JournalError, RefusedError
-from dashboard.purge.journal.journal_file import JournalFile
-from dashboard.purge.journal.journal_pack import Stored, pack_row, readable, unpack
-from dashboard.purge.journal.journal_rows import (
+from dashboard.purge.journal.file import JournalFile
+from dashboard.purge.journal.pack import Stored, pack_row, readable, unpack
+from dashboard.purge.journal.rows import (
     Follower,
     Options,
     PartitionRow,

@@ -11,8 +11,8 @@ from typing import Any
 
 from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
-from dashboard.purge.journal.journal_pack import readable
-from dashboard.purge.journal.journal_reads import JournalReads
+from dashboard.purge.journal.pack import readable
+from dashboard.purge.journal.reads import JournalReads
 
 
 @dataclass(frozen=True, slots=True)

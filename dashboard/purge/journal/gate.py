@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
 from dashboard.purge.evidence.estimates import most_freed
-from dashboard.purge.journal.journal_policies import PolicyClaim, PolicyState, lease_of, state_of
-from dashboard.purge.journal.journal_reads import JournalReads
-from dashboard.purge.journal.journal_rows import PartitionRow
-from dashboard.purge.journal.journal_tables import partition_row
+from dashboard.purge.journal.policies import PolicyClaim, PolicyState, lease_of, state_of
+from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.rows import PartitionRow
+from dashboard.purge.journal.tables import partition_row
 from dashboard.purge.plan.plan import Plan
 
 _LATER_START = """

@@ -21,12 +21,12 @@ from typing import Any
 from dashboard.core.clock import format_time
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.errors import JournalError, RefusedError, UsageError
+from dashboard.purge.journal.chain import Chain, PolicyKey, Switch
+from dashboard.purge.journal.file import JournalFile, append
+from dashboard.purge.journal.head import journal_in
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_chain import Chain, PolicyKey, Switch
-from dashboard.purge.journal.journal_file import JournalFile, append
-from dashboard.purge.journal.journal_head import journal_in
-from dashboard.purge.journal.journal_reads import JournalReads
-from dashboard.purge.journal.journal_rows import Entry, PartitionRow, RunView
+from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.rows import Entry, PartitionRow, RunView
 from dashboard.purge.receipt.alerts import UNDONE
 
 _AT_ONCE = 20_000  # links: some tens of megabytes, and a second of the write lock

@@ -14,11 +14,11 @@ from dashboard.core.canonical import canonical, read, written
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
 from dashboard.domain.acts import Deletion, RemovalOn, Restoration, SweepsTold
-from dashboard.purge.journal import journal_silence
-from dashboard.purge.journal.journal_file import append, entry
-from dashboard.purge.journal.journal_pack import readable
-from dashboard.purge.journal.journal_reads import JournalReads
-from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES, Entry, Options, RunRow
+from dashboard.purge.journal import silence
+from dashboard.purge.journal.file import append, entry
+from dashboard.purge.journal.pack import readable
+from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.rows import OPEN_RUN_STATES, Entry, Options, RunRow
 
 SILENT = "WORKER_SILENT"
 _LOGS_AT_MOST = 200  # sweeps' logs that one journal hears of; of an older one all is told again
@@ -188,7 +188,7 @@ def _pause_if_silent(db: sqlite3.Connection, run_id: str, now: datetime) -> None
         return
     if run["policy"] is not None:
         cluster_id, name = run["cluster_id"], run["policy"]
-        journal_silence.hold(db, cluster_id, name, parse_time(last), most, now=now)
+        silence.hold(db, cluster_id, name, parse_time(last), most, now=now)
         return
     if run["wish"]:
         return

@@ -12,7 +12,7 @@ from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.words import number
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.journal.journal_pack import Stored
+from dashboard.purge.journal.pack import Stored
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.receipt.model import KeptRecords, Receipt
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import PlanError, RefusedError, UsageError
-from dashboard.purge.journal import journal_file
-from dashboard.purge.journal.journal_chain import READ_ONLY, SWITCHES, Chain, uneven
-from dashboard.purge.journal.journal_file import JournalFile
-from dashboard.purge.journal.journal_pack import Stored, changed, unpack
-from dashboard.purge.journal.journal_rows import (
+from dashboard.purge.journal import file
+from dashboard.purge.journal.chain import READ_ONLY, SWITCHES, Chain, uneven
+from dashboard.purge.journal.file import JournalFile
+from dashboard.purge.journal.pack import Stored, changed, unpack
+from dashboard.purge.journal.rows import (
     Begins,
     Entry,
     PartitionRow,
@@ -24,7 +24,7 @@ from dashboard.purge.journal.journal_rows import (
     RunView,
     Verification,
 )
-from dashboard.purge.journal.journal_tables import (
+from dashboard.purge.journal.tables import (
     move_row,
     not_as_queued,
     partition_row,
@@ -224,7 +224,7 @@ class JournalReads:
         rows = self.file.rows(
             f"SELECT * FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, most
         )
-        return [journal_file.entry(row) for row in rows]
+        return [file.entry(row) for row in rows]
 
     def each_entry(self, after: int = 0) -> Iterator[Entry]:
         """The links of the chain after this one, in order, of which few are in memory at once."""
@@ -246,7 +246,7 @@ class JournalReads:
         sql = "SELECT * FROM entries WHERE run_id=? AND seq<=? ORDER BY seq DESC LIMIT 1"
         before = self.newest_entry()
         while rows := self.file.rows(sql, run_id, before):
-            yield (found := journal_file.entry(rows[0]))
+            yield (found := file.entry(rows[0]))
             before = found.seq - 1
 
     def newest_entry(self) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 
 from dashboard.core.canonical import digest
 from dashboard.core.errors import JournalError
-from dashboard.purge.journal.journal_pack import unpack
-from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES
+from dashboard.purge.journal.pack import unpack
+from dashboard.purge.journal.rows import OPEN_RUN_STATES
 
 FIRST_HASH = "0" * 64
 _READ = {

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from dashboard.core.clock import format_time, parse_time
-from dashboard.purge.journal.journal_file import append
+from dashboard.purge.journal.file import append
 
 HELD = "SERVICE_SILENT"
 TAKEN_OUT = "POLICY_TAKEN_OUT"

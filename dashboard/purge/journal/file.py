@@ -17,11 +17,11 @@ from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
-from dashboard.purge.journal import journal_head
-from dashboard.purge.journal.journal_chain import ARCHIVE, FIRST_HASH, AsTold, hash_of
-from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
-from dashboard.purge.journal.journal_pack import pack, readable, unpack
-from dashboard.purge.journal.journal_rows import Entry
+from dashboard.purge.journal import head as journal_head
+from dashboard.purge.journal.chain import ARCHIVE, FIRST_HASH, AsTold, hash_of
+from dashboard.purge.journal.head import NOTHING, Head, HeadFile
+from dashboard.purge.journal.pack import pack, readable, unpack
+from dashboard.purge.journal.rows import Entry
 
 # A mark in the file that a head is kept beside it: written where one is, so that a crash between
 # the two leaves none. An archive is handed out alone, and has none.
