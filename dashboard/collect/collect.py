@@ -14,8 +14,8 @@ from typing import Any
 from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
-from dashboard.collect.collected_tables import Answers, build_tables, to_arrow
 from dashboard.collect.epochs import Asked, doubtful_topics, epoch_ends, later_ends
+from dashboard.collect.tables import Answers, build_tables, to_arrow
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError, OtherClusterError, StoreError
 from dashboard.domain.columns import Names, Sizes, place

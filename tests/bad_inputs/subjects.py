@@ -29,7 +29,7 @@ from dashboard.inventory import listing, loading
 from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
 from dashboard.orphans import verdicts
-from dashboard.orphans.sweep import sweep_log
+from dashboard.orphans.sweep import log
 from dashboard.purge.journal.archive import as_csv, as_json
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.plan import Plan
@@ -163,14 +163,14 @@ def read_journal(body: bytes) -> Any:
 
 
 def read_sweep_log(body: bytes) -> Any:
-    Path(sweep_log.NAME).write_bytes(body)
+    Path(log.NAME).write_bytes(body)
     folder = os.open(".", os.O_RDONLY)
     try:
-        state = sweep_log.read(folder, "here")
+        state = log.read(folder, "here")
     finally:
         os.close(folder)
     if state.problems:
-        raise sweep_log.broken("here", state.problems)
+        raise log.broken("here", state.problems)
     return state
 
 

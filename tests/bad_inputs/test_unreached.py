@@ -20,7 +20,8 @@ from dashboard.core.errors import AnalysisError, LowwaterError
 from dashboard.demo import load
 from dashboard.demo.kafka import brokers, jars
 from dashboard.demo.supervisor import Supervisor
-from dashboard.orphans.sweep import sweep_aside, sweep_places, sweep_quarantine
+from dashboard.orphans.sweep import aside, places
+from dashboard.orphans.sweep import quarantine as sweep_quarantine
 from dashboard.purge.jobs.worker_process import spawn
 from dashboard.purge.plan.drafts import PlanRequest, _topics
 from dashboard.purge.plan.targets import parse_target
@@ -60,7 +61,7 @@ def test_a_quarantine_that_cannot_be_made_locked_or_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    place = sweep_places.Place(tmp_path / "file" / "q", tmp_path.stat().st_dev, ())
+    place = places.Place(tmp_path / "file" / "q", tmp_path.stat().st_dev, ())
     quarantine = sweep_quarantine.opened_quarantine(place, make=True)
     assert code_of(quarantine.__enter__) == "QUARANTINE_UNWRITABLE"
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -69,7 +70,7 @@ def test_a_quarantine_that_cannot_be_made_locked_or_told_apart(
     os.close(folder)
     item = SimpleNamespace(directory="a-0", path=lambda place: place / "a-0")
     site: Any = SimpleNamespace(aside=lambda: [(Path("/one"), item), (Path("/two"), item)])
-    assert code_of(lambda: sweep_aside.find(site, "a-0")) == "QUARANTINED_AMBIGUOUS"
+    assert code_of(lambda: aside.find(site, "a-0")) == "QUARANTINED_AMBIGUOUS"
 
 
 def test_pages_that_end_or_hang(monkeypatch: pytest.MonkeyPatch) -> None:

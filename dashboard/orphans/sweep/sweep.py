@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.domain import acts
-from dashboard.orphans.sweep.sweep_aside import (
+from dashboard.orphans.sweep.aside import (
     HELD,
     Stopped,
     delete_if_due,
     not_stopped,
     put_back_at,
 )
-from dashboard.orphans.sweep.sweep_folder import (
+from dashboard.orphans.sweep.folder import (
     Measured,
     changed_at,
     hidden_processes,
@@ -31,12 +31,12 @@ from dashboard.orphans.sweep.sweep_folder import (
     told_by_name,
     topic_id,
 )
-from dashboard.orphans.sweep.sweep_items import Item
-from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, sizes
-from dashboard.orphans.sweep.sweep_places import LogDir
-from dashboard.orphans.sweep.sweep_quarantine import Clock, new_item_name
-from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, Report, over_share
-from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
+from dashboard.orphans.sweep.items import Item
+from dashboard.orphans.sweep.live import Cluster, LiveCheck, sizes
+from dashboard.orphans.sweep.places import LogDir
+from dashboard.orphans.sweep.quarantine import Clock, new_item_name
+from dashboard.orphans.sweep.report import Outcome, Refusal, Report, over_share
+from dashboard.orphans.sweep.site import Options, Site, open_site
 from dashboard.orphans.verdicts import Verdict, Verdicts
 
 

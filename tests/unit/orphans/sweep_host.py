@@ -26,9 +26,9 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
+from dashboard.orphans.sweep.report import Outcome, Report
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.sweep.sweep import sweep
-from dashboard.orphans.sweep.sweep_report import Outcome, Report
-from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 

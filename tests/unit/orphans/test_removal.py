@@ -30,8 +30,8 @@ from dashboard.orphans.removal import (
     removal_families,
 )
 from dashboard.orphans.removal_story import read_stories, tell, untold
-from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome
-from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.report import DayLimit, Outcome
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.purge.journal.journal import Journal
 from tests.unit.inventory.disks import TOPIC_ID

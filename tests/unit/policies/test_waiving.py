@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from dashboard.collect.collected_tables import table_of, to_arrow
+from dashboard.collect.tables import table_of, to_arrow
 from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
 from dashboard.policies import simulate

@@ -15,7 +15,7 @@ from dashboard.core.canonical import LATER, written
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import JournalError, UsageError
 from dashboard.inventory.names import folder_of
-from dashboard.orphans.sweep.sweep_log import Body, Entry
+from dashboard.orphans.sweep.log import Body, Entry
 
 DELETING = ".deleting"  # appended to a folder's name when its deletion begins
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from dashboard.core.errors import LogDirError, RefusedError
 from dashboard.inventory.contents import DamagedError, Meta, parse_meta
 from dashboard.inventory.names import META, folder_of
-from dashboard.orphans.sweep.sweep_folder import FOLDER, Broker, lock_holder
-from dashboard.orphans.sweep.sweep_log import NAME as LOG
-from dashboard.orphans.sweep.sweep_report import Refusal
+from dashboard.orphans.sweep.folder import FOLDER, Broker, lock_holder
+from dashboard.orphans.sweep.log import NAME as LOG
+from dashboard.orphans.sweep.report import Refusal
 
 QUARANTINE = ".lowwater-quarantine"
 SCRIPT_LOG = "sweep-script.log"  # of hosts that were swept by the shell script

@@ -12,15 +12,15 @@ from typing import Any
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.domain import acts
+from dashboard.orphans.sweep.folder import told_by_name
+from dashboard.orphans.sweep.live import Cluster, LiveCheck, broker_log_dirs
+from dashboard.orphans.sweep.report import Outcome, Refusal, over_share
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.sweep.sweep import (
     refuse_by_verdict,
     refuse_wrong_clock,
     unchanged_since,
 )
-from dashboard.orphans.sweep.sweep_folder import told_by_name
-from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs
-from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, over_share
-from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.safety.last_copy import Records
 

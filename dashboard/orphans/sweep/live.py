@@ -20,8 +20,8 @@ from dashboard.domain.model import (
     TopicState,
 )
 from dashboard.inventory.names import Folder
-from dashboard.orphans.sweep.sweep_places import LogDir
-from dashboard.orphans.sweep.sweep_report import Refusal
+from dashboard.orphans.sweep.places import LogDir
+from dashboard.orphans.sweep.report import Refusal
 from dashboard.safety.last_copy import Living, Records, kept
 from dashboard.store import clocks
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, UsageError
 from dashboard.inventory.names import Folder, folder_of
-from dashboard.orphans.sweep.sweep_folder import (
+from dashboard.orphans.sweep.folder import (
     FOLDER,
     Measured,
     measure,
@@ -20,10 +20,10 @@ from dashboard.orphans.sweep.sweep_folder import (
     records_of,
     refuse_if_open,
 )
-from dashboard.orphans.sweep.sweep_items import DELETING, Item
-from dashboard.orphans.sweep.sweep_places import LogDir
-from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
-from dashboard.orphans.sweep.sweep_site import Site
+from dashboard.orphans.sweep.items import DELETING, Item
+from dashboard.orphans.sweep.places import LogDir
+from dashboard.orphans.sweep.report import Outcome, Refusal
+from dashboard.orphans.sweep.site import Site
 from dashboard.safety.last_copy import Records
 
 Stopped = Callable[[], str | None]  # why nothing may be changed now, or None

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
-from dashboard.cli.policies.policies_run import at_once, opener, site_of
+from dashboard.cli.policies.run import at_once, opener, site_of
 from dashboard.core.clock import format_time
 from dashboard.core.errors import AnalysisError, RefusedError, StoreError
 from dashboard.core.visible import in_lines, in_quotes

@@ -18,9 +18,9 @@ from pathlib import Path
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import JournalError, RefusedError
 from dashboard.core.locks import take
-from dashboard.orphans.sweep import sweep_log
-from dashboard.orphans.sweep.sweep_folder import FOLDER, Measured, opened
-from dashboard.orphans.sweep.sweep_items import (
+from dashboard.orphans.sweep import log as sweep_log
+from dashboard.orphans.sweep.folder import FOLDER, Measured, opened
+from dashboard.orphans.sweep.items import (
     DELETING,
     Act,
     Item,
@@ -29,8 +29,8 @@ from dashboard.orphans.sweep.sweep_items import (
     log_bytes,
     unsettled,
 )
-from dashboard.orphans.sweep.sweep_places import SCRIPT_LOG, LogDir, Place
-from dashboard.orphans.sweep.sweep_report import Refusal
+from dashboard.orphans.sweep.places import SCRIPT_LOG, LogDir, Place
+from dashboard.orphans.sweep.report import Refusal
 
 Clock = Callable[[], datetime]
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -37,7 +37,7 @@ from dashboard.inventory.names import (
     segment_file,
     segment_name,
 )
-from dashboard.orphans.sweep.sweep_report import Refusal
+from dashboard.orphans.sweep.report import Refusal
 from dashboard.orphans.verdicts import Verdict
 from dashboard.safety.last_copy import Records, later
 

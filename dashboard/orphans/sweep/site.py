@@ -13,17 +13,17 @@ from typing import Any
 from dashboard.core.errors import JournalError, RefusedError
 from dashboard.domain.model import LogDirsAnswer
 from dashboard.inventory.names import folder_of
-from dashboard.orphans.sweep import sweep_log
-from dashboard.orphans.sweep.sweep_items import Item, after, items, unsettled
-from dashboard.orphans.sweep.sweep_live import (
+from dashboard.orphans.sweep import log as sweep_log
+from dashboard.orphans.sweep.items import Item, after, items, unsettled
+from dashboard.orphans.sweep.live import (
     Cluster,
     LiveCheck,
     broker_log_dirs,
     prove_all_named,
     prove_log_dirs,
 )
-from dashboard.orphans.sweep.sweep_log import LogState
-from dashboard.orphans.sweep.sweep_places import (
+from dashboard.orphans.sweep.log import LogState
+from dashboard.orphans.sweep.places import (
     SCRIPT_LOG,
     LogDir,
     Place,
@@ -31,7 +31,7 @@ from dashboard.orphans.sweep.sweep_places import (
     prove_identity,
     quarantine_of,
 )
-from dashboard.orphans.sweep.sweep_quarantine import (
+from dashboard.orphans.sweep.quarantine import (
     Clock,
     Quarantine,
     folders_in,
@@ -40,7 +40,7 @@ from dashboard.orphans.sweep.sweep_quarantine import (
     open_quarantine,
     opened_quarantine,
 )
-from dashboard.orphans.sweep.sweep_report import DayLimit, Refusal
+from dashboard.orphans.sweep.report import DayLimit, Refusal
 from dashboard.orphans.verdicts import Verdict
 
 
