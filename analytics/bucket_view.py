@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from analytics.earlier import Kept
 from dashboard.store.buckets import LONG, Buckets
-from dashboard.store.snapshot_files import Kind, Manifest, Part
-from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshot_files import Kind, Manifest, Part, Writer
 from dashboard.store.snapshots import ClusterStore, Store
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from dashboard.core.errors import StoreError
 from dashboard.history import findings_age
 from dashboard.history.findings_age import holes_of
-from dashboard.history.streams_groups import DETAIL
+from dashboard.history.past_groups import STREAMS_DETAIL
 from dashboard.store.buckets import LONG
 from dashboard.store.snapshot_files import Kind, Manifest, Part, time_of
 from dashboard.store.snapshots import ClusterStore, Store
@@ -192,7 +192,7 @@ def unreadable(
     {} if all of them can. Where some were pruned meanwhile nothing more is asked.
     """
     # One of an earlier version keeps no applications and no counters: all snapshots tell them once.
-    anew = base is None or DETAIL not in base.details or "counters" not in base.tables
+    anew = base is None or STREAMS_DETAIL not in base.details or "counters" not in base.tables
     ids = since(cluster, None if anew else base, snapshot)
     gone = _wrong(cluster, "snapshots", dict.fromkeys(ids, ()))
     if gone:

@@ -14,24 +14,21 @@ from analytics import advice, earlier, kernels, tasks
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
 from analytics.metrics import causes, quality, unseen
-from analytics.metrics.read_times import seconds
-from analytics.metrics.scrapes import Scrapes
+from analytics.metrics.scrapes import Scrapes, seconds
 from analytics.orphans import broker_facts, orphans
 from analytics.orphans.suspects import scans
-from analytics.readers import groups, met, partitions, topics
+from analytics.readers import groups, partitions, topics
 from analytics.readers.holds import oldest_kept
 from analytics.replicas import disks, growth
 from analytics.tables import Tables, stamped
 from dashboard.core.clock import microseconds
 from dashboard.history import findings_age, known_since, readings
-from dashboard.history.deleted import deleted
 from dashboard.history.findings_age import reasons
-from dashboard.history.met_readers import Met, a_week_past
+from dashboard.history.past_groups import Met, a_week_past, deleted
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import seen_at, taken_by_right_clock
-from dashboard.store.snapshot_files import Manifest, Part
-from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshot_files import Manifest, Part, Writer
 from dashboard.store.snapshots import ClusterStore
 
 
@@ -79,8 +76,8 @@ def compute(
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
     alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
     applications = topics.streams_remembered(cluster, snapshot, base, before, done.sums["held"])
-    readers = met.without_offset(
-        met.remembered(cluster, snapshot, base, before),
+    readers = groups.without_offset(
+        groups.remembered(cluster, snapshot, base, before),
         done.sums["held"],
         work.topics,
         microseconds(oldest_kept(cluster, snapshot).as_py()),
@@ -111,7 +108,7 @@ def compute(
         _caused(spark, read, snapshot, place, done).files(),
         applications,
         readers,
-        met.carried(done.sums["held"], work.topics, newest, snapshot),
+        groups.carried(done.sums["held"], work.topics, newest, snapshot),
         known_since.of_analysis(cluster, [base] if base else before, anew=base is None),
         findings_age.told(cluster.ids("snapshots"), snapshot.id),
     )

@@ -17,16 +17,15 @@ from pyspark.sql import SparkSession
 from analytics import earlier
 from analytics.findings import Findings, compute
 from analytics.orphans import sightings
-from analytics.readers import met
+from analytics.readers import groups
 from analytics.session.session import too_little
 from dashboard.core.errors import AnalysisError, LowwaterError, StoreError
-from dashboard.history import findings_age, known_since, met_readers
+from dashboard.history import findings_age, known_since, past_groups
 from dashboard.history.findings_age import holes_of
+from dashboard.history.past_groups import STREAMS_DETAIL
 from dashboard.history.pruning import prune_findings
-from dashboard.history.streams_groups import DETAIL
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_files import Manifest
-from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshot_files import Manifest, Writer
 from dashboard.store.snapshots import ClusterStore
 
 
@@ -190,9 +189,9 @@ def _details(
         "snapshot_id": snapshot.id,
         "holds_from": base.id if base else None,
         "left_out": dict(sorted(left_out.items())),
-        DETAIL: found.streams,
-        met_readers.DETAIL: met_readers.kept(found.met),
-        met.ABSENT: found.absent,
+        STREAMS_DETAIL: found.streams,
+        past_groups.DETAIL: past_groups.kept(found.met),
+        groups.ABSENT: found.absent,
         sightings.PROVED: True,
         known_since.DETAIL: found.known_since,
         findings_age.DETAIL: list(found.folded),

@@ -20,11 +20,10 @@ from analytics import week
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
 from analytics.metrics import causes, counters, followers, quality, scrapes, traffic, unseen
-from analytics.metrics.read_times import read_times
-from analytics.metrics.read_times import summed as summed_times
-from analytics.metrics.scrapes import Scrapes
+from analytics.metrics.scrapes import Scrapes, read_times
+from analytics.metrics.scrapes import summed as summed_times
 from analytics.orphans import broker_facts, sightings
-from analytics.readers import groups, holds, last_writes, met, partitions, reader_lags, topics
+from analytics.readers import groups, holds, last_writes, partitions, reader_lags, topics
 from analytics.replicas import curves, disks, growth, points, trends
 from analytics.replicas.trends import Trends, microseconds
 from dashboard.core.arrow import distinct
@@ -94,7 +93,7 @@ def remembered(view: BucketView, work: Work) -> Told:
     new = since(view, work.base, snapshot)
     counted = counters.new(view, work.base, snapshot)
     sums = {
-        "held": met.held(held, former),
+        "held": groups.held(held, former),
         "telling": groups.of_telling(view, snapshot, work.telling),
         "unread": groups.unread(view, snapshot),
         "holdings": broker_facts.holdings(sizes, segments),
@@ -131,7 +130,7 @@ def passed(view: BucketView, asked: Asked, sights: pa.Table) -> Told:
 
 # How the sums of several buckets become one, by name.
 SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
-    "held": met.summed, "telling": distinct, "unread": distinct, "holdings": broker_facts.summed,
+    "held": groups.summed, "telling": distinct, "unread": distinct, "holdings": broker_facts.summed,
     "by_offset": summed_offsets, "read_times": summed_times, "unassigned": distinct,
     "scrapes": distinct, "scraped_before": distinct, "disks": disks.summed,
     "stock": disks.stock_summed, "quality": quality.summed, "blockers": partitions.summed,

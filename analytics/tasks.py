@@ -27,8 +27,7 @@ from dashboard.core.errors import LowwaterError, StoreError
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Ints
 from dashboard.store.buckets import Buckets
-from dashboard.store.snapshot_files import Manifest, Part, spec_of
-from dashboard.store.snapshot_writer import part_name, write_part
+from dashboard.store.snapshot_files import Manifest, Part, part_name, spec_of, write_part
 
 Kernel = Callable[[BucketView], Told]
 Rows = Mapping[str, pa.Table]

@@ -23,7 +23,7 @@ from dashboard.store.connections import NOTHING_STORED
 
 if TYPE_CHECKING:
     from dashboard.purge.journal.journal import Journal
-    from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+    from dashboard.purge.journal.rows import PartitionRow, RunView
     from dashboard.purge.plan.plan import Plan, PlannedPartition
 
 Partition = tuple[str, int]

@@ -11,9 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
+from dashboard.purge.journal import archive
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import RunRow, Verification
-from dashboard.purge.upkeep import journal_archive
+from dashboard.purge.journal.rows import RunRow, Verification
 from dashboard.ui import timeline
 from dashboard.ui.components import grid, markup, states
 from dashboard.ui.purge import kept, stopping
@@ -122,7 +122,7 @@ def show_exports(journal: Journal) -> None:
     with st.container(horizontal=True, horizontal_alignment="right"):
         st.download_button(
             "Export CSV",
-            access.at_click(lambda: journal_archive.as_csv(journal)),
+            access.at_click(lambda: archive.as_csv(journal)),
             file_name=f"{name}.csv",
             mime="text/csv",
             key="export-csv",
@@ -131,7 +131,7 @@ def show_exports(journal: Journal) -> None:
         )
         st.download_button(
             "Export JSON",
-            access.at_click(lambda: journal_archive.as_json(journal)),
+            access.at_click(lambda: archive.as_json(journal)),
             file_name=f"{name}.json",
             mime="application/json",
             key="export-json",

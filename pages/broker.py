@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.arrow import records
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.store.finding_rows import OrphanRow
 from dashboard.ui import making_room, orphan_rows, over_time, overview
 from dashboard.ui.components import markup, states

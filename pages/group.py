@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard.core.arrow import records
 from dashboard.core.words import first_letter_up
-from dashboard.settings.price import beside
+from dashboard.settings.sections import beside
 from dashboard.store.finding_rows import Blocker
 from dashboard.ui import over_time
 from dashboard.ui.components import markup, states

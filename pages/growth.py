@@ -14,7 +14,7 @@ import streamlit as st
 
 from dashboard.core.words import days_ahead
 from dashboard.estimate.curves import SWING
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.store.finding_rows import GrowthRow
 from dashboard.ui import over_time
 from dashboard.ui.components import grid, markup, states

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard.core.arrow import records
 from dashboard.core.clock import utc_now
-from dashboard.domain.orphan_acts import KINDS, VERDICTS, seen_once
+from dashboard.domain.acts import KINDS, VERDICTS, seen_once
 from dashboard.orphans import verdicts
 from dashboard.orphans.verdicts import VERDICTS_FILE, missing_inventories, sweep_line
 from dashboard.store.finding_rows import DiskRow, OrphanRow

@@ -16,7 +16,7 @@ from dashboard.policies.service import switching
 from dashboard.policies.service.switching import Serving, Standing, serving
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import Hold, PolicyState
+from dashboard.purge.journal.policies import Hold, PolicyState
 from dashboard.settings.policies.policy import Policy
 from dashboard.ui import policy_advice, policy_table
 from dashboard.ui.components import markup, states

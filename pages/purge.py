@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.jobs import queue
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
 from dashboard.ui.purge import (

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.ui import reclaimable
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.glossary import term

@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard.core.arrow import records
 from dashboard.safety.unseen_readers import of_finding, suspicion
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.store.finding_rows import Blocker, GrowthRow
 from dashboard.topics.retention_fit import SHORTER, span
 from dashboard.ui import lags, over_time, reclaimable, segments

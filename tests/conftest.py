@@ -14,7 +14,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as examples
 from hypothesis.internal.conjecture import providers
 
-from dashboard.demo.kafka import jars, server_properties
+from dashboard.demo.kafka import brokers, jars
 from dashboard.settings import settings, settled_file
 from tests import levels, sharing, thorough
 from tests.support import class_data, memory_disk
@@ -39,7 +39,7 @@ settled_file.QUIET_SECONDS = 0.0
 # A port is looked for some time before its broker listens: processes side by side look apart.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     first = 15_000 + int(worker.removeprefix("gw")) % 5 * 3_400
-    server_properties.PORTS = range(first, first + 3_400)
+    brokers.PORTS = range(first, first + 3_400)
 
 # Machines stall, so no example is timed. `make test` tries the same examples each time, so that a
 # change is judged by itself; `make test-all` looks for new ones (--hypothesis-profile=roaming).

@@ -19,7 +19,7 @@ from analytics.orphans.broker_facts import Brokers
 from analytics.orphans.suspects import Suspect
 from analytics.tables import Tables
 from dashboard.core.clock import format_time
-from dashboard.domain.orphan_acts import (
+from dashboard.domain.acts import (
     CHECKPOINT_ENTRY,
     LATE_DELETE,
     LEAST_SNAPSHOTS,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from analytics.tables import Tables
 from dashboard.core.arrow import column
 from dashboard.core.clock import parse_time
-from dashboard.domain.orphan_acts import (
+from dashboard.domain.acts import (
     ABANDONED_FUTURE,
     CHECKPOINT_ENTRY,
     DELETED_TOPIC,

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.earlier import commit_order, since
-from analytics.readers import met
-from analytics.readers.met import hidden
+from analytics.readers import groups
+from analytics.readers.groups import hidden
 from dashboard.core.arrow import column, distinct, in_order, looked_up
 from dashboard.estimate.curve_tables import changes, integers
 from dashboard.estimate.curves import Ints
@@ -61,7 +61,7 @@ def fold(
     """
     new = since(cluster, base, snapshot)
     oldest = oldest_kept(cluster, snapshot)
-    ended = met.ended(snapshot, oldest, kept_for)
+    ended = groups.ended(snapshot, oldest, kept_for)
     names = _Names.of(cluster, new, present, base, ended)
     found = folded(cluster, new, names.numbered, base, oldest)
     held = in_order(names.spelt(found), ["topic", "partition", "group_id"])
@@ -113,7 +113,7 @@ class _Names:
         now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
         there = pc.is_in(topics, value_set=column(present, "topic"))
         same = pc.fill_null(pc.equal(ids, now), True)
-        unseen = met.hidden(topics, present, base, ended)
+        unseen = groups.hidden(topics, present, base, ended)
         rows = rows.append_column("is_present", pc.or_(pc.and_(there, same), unseen))
         told = pc.fill_null(pc.not_equal(ids, UNKNOWN_ID), False)
         rows = rows.append_column("is_told", told)

@@ -18,7 +18,7 @@ from dashboard.core.arrow import column, field, known_true, looked_up, unfolded
 from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
 from dashboard.domain.system_topics import REMOTE_STORAGE, is_system_topic
 from dashboard.history.log_ends import new_topics
-from dashboard.history.streams_groups import known, told
+from dashboard.history.past_groups import streams_known, streams_told
 from dashboard.safety.guard_texts import NEVER_LIFTABLE
 from dashboard.safety.targets import REPLAY_WINDOW
 from dashboard.settings.settings import Settings, TopicDeclaration, of_topic, on_page
@@ -143,8 +143,8 @@ def streams_remembered(
     (`earlier.going_on`). One is let go when neither an offset
     of it nor a kept snapshot as old is left.
     """
-    found = dict(pair for analysis in before for pair in told(analysis).items())
-    found |= known(cluster, base, snapshot.id)
+    found = dict(pair for analysis in before for pair in streams_told(analysis).items())
+    found |= streams_known(cluster, base, snapshot.id)
     oldest = next(iter(cluster.ids("snapshots")), snapshot.id)
     holding = _holding(holding, [name for name, last in found.items() if last < oldest])
     return {n: last for n, last in sorted(found.items()) if last >= oldest or n in holding}

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.replicas import cuts, history
+from analytics.replicas import history
+from analytics.replicas import points as cuts
 from analytics.replicas.points import Points, matched, measured, told, with_records
 from dashboard.core.arrow import column, places
 from dashboard.core.clock import CLOCKS_AGREE, microseconds

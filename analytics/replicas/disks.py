@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column, field, records, unfolded
+from dashboard.domain.acts import CHECKPOINT_ENTRY
 from dashboard.domain.model import LogDir
-from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY
 from dashboard.store.tables import FINDING_TABLES
 
 Row = dict[str, Any]

@@ -19,9 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.replicas import cuts
-from analytics.replicas.cuts import Cuts, Rolls
-from analytics.replicas.points import Offsets, Points, first_matched, matched
+from analytics.replicas import points as cuts
+from analytics.replicas.points import Cuts, Offsets, Points, Rolls, first_matched, matched
 from dashboard.core.arrow import column
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.estimate.curves import (

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.metrics.read_times import read_times, seconds
+from analytics.metrics.scrapes import read_times, seconds
 from analytics.replicas import panes
 from analytics.replicas.history import Step
 from analytics.replicas.panes import SECOND, Kind, Pane, Panes, Samples

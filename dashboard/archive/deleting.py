@@ -16,7 +16,7 @@ from dashboard.archive.place import Place
 from dashboard.archive.summary import Summary
 from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.core.words import binary, plural
-from dashboard.domain.archive_acts import Act, Deletion, Restoration
+from dashboard.domain.acts import Act, Deletion, Restoration
 
 _PART = re.compile(r"part-(\d{20})\.(?:parquet|json)")
 # What a worker that was killed amid a put leaves in a folder: records, too.

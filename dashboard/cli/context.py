@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dashboard.cli import output
 from dashboard.core.errors import LowwaterError, SettingsError, StoreError, UsageError
 from dashboard.people.people import Actor, actor_of
-from dashboard.purge.journal.journal_head import journal_in
+from dashboard.purge.journal.head import journal_in
 from dashboard.settings.settings import Settings, load, read_client_config
 
 if TYPE_CHECKING:  # pyarrow is slow to import; a verb that needs no store stays quick

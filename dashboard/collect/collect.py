@@ -14,8 +14,8 @@ from typing import Any
 from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
-from dashboard.collect.collected_tables import Answers, build_tables, to_arrow
 from dashboard.collect.epochs import Asked, doubtful_topics, epoch_ends, later_ends
+from dashboard.collect.tables import Answers, build_tables, to_arrow
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError, OtherClusterError, StoreError
 from dashboard.domain.columns import Names, Sizes, place
@@ -23,7 +23,7 @@ from dashboard.domain.model import Broker, GroupListing
 from dashboard.history.epoch_ends import ASKED_OF
 from dashboard.history.pruning import Pruned, prune_snapshots
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store import attempts, own_reads
 from dashboard.store.buckets import count_for
 from dashboard.store.clocks import wrong_clock

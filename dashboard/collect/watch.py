@@ -21,7 +21,7 @@ from dashboard.collect.collect import collect
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.core.processes import environment
 from dashboard.inventory.loading import check_cluster, load_all, load_usable
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store import attempts
 from dashboard.store.snapshots import ClusterStore, Store
 

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.processes import Stop
 from dashboard.demo.truth import TOPICS
-from dashboard.store.snapshot_files import Kind, new_id
-from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshot_files import Kind, Writer, new_id
 from dashboard.store.snapshots import ClusterStore, Store
 
 HOURS = 7 * 24

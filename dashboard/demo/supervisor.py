@@ -23,8 +23,7 @@ from dashboard.demo import children, guardian, processes, state
 from dashboard.demo.children import Place
 from dashboard.demo.faults import Obeying
 from dashboard.demo.kafka import jars, preview
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid
+from dashboard.demo.kafka.brokers import LocalCluster, free_ports, kafka_uuid
 from dashboard.demo.state import DemoState, ProcessId
 from dashboard.inventory.names import PARTITION_METADATA
 from dashboard.settings.settings import Settings

@@ -18,7 +18,7 @@ from dashboard.core.processes import find_java
 from dashboard.domain import rights
 from dashboard.domain.model import GroupListing, LogDirsAnswer, TopicState
 from dashboard.domain.rights import Feature, Right
-from dashboard.purge.journal.journal_head import HeadFile, journal_in, not_ours
+from dashboard.purge.journal.head import HeadFile, journal_in, not_ours
 from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:

@@ -1,14 +1,24 @@
-"""Which ACLs each feature needs, and what is lost without each: the one table of them.
+"""Which ACLs each feature needs, and what is lost without each: the one table of them; and whether
+we may delete where a plan wants to, asked of the brokers (KIP-430) before anybody confirms.
 
 `lowwater doctor` prints it, and a test holds docs/acls.md to it. Rights that another one implies
 (Kafka's `AuthorizerUtils`: READ, WRITE, DELETE and ALTER imply DESCRIBE, ALTER_CONFIGS implies
 DESCRIBE_CONFIGS) need no ACL of their own.
+
+DeleteRecords needs DELETE on the topic (Kafka's `KafkaApis.handleDeleteRecordsRequest`); without it
+a purge is planned, confirmed and sent, and only the leader's answer says so.
 """
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Protocol
+
+from dashboard.core.canonical import Text
+from dashboard.core.errors import LowwaterError
+from dashboard.domain.model import Authorized
 
 DASHBOARD, OPERATOR = "dashboard", "operator"
 ANYBODY = "User:NAME"
@@ -175,3 +185,65 @@ def _command(principal: str, resource: str, pattern: str, operations: list[str])
     else:
         where = "--group 'dead-group'"
     return f"kafka-acls --add --allow-principal {shlex.quote(principal)} {named} {where}"
+
+
+class Tells(Protocol):
+    """What is asked of a cluster: `dashboard.cluster.live.LiveCluster`."""
+
+    def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized: ...
+    def principal(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRight:
+    """DELETE on a topic that a principal, None where it cannot be told, does not have."""
+
+    topic: Text
+    principal: Text | None
+
+    @property
+    def said(self) -> str:
+        """Which right, whose, and the line that gives it, as docs/acls.md spells it."""
+        return (
+            f"{self.principal or 'the principal'} has no DELETE on topic {self.topic}: {self.line}"
+        )
+
+    @property
+    def line(self) -> str:
+        """The kafka-acls line."""
+        principal = self.principal or ANYBODY
+        return command(DELETE_TOPIC, principal, self.topic)
+
+    def to_json(self) -> dict[str, str | None]:
+        """One row of `rights_missing`."""
+        return {
+            "topic": self.topic, "operation": DELETE_TOPIC.operation,
+            "principal": self.principal, "command": self.line,
+        }  # fmt: skip
+
+
+def may_delete(live: Tells, topics: Collection[str]) -> dict[str, bool | None]:
+    """Topic -> whether we may delete its records; None: brokers before 2.3 do not tell.
+
+    Raises ClusterError when no broker answers.
+    """
+    told = live.authorized(sorted(topics), ()).topics
+    delete = DELETE_TOPIC.operation
+    held: dict[str, bool | None] = {}
+    for topic in sorted(topics):
+        operations = told.get(topic)
+        held[topic] = None if operations is None else delete in operations
+    return held
+
+
+def missing(live: Tells, topics: Collection[str]) -> tuple[MissingRight, ...] | None:
+    """The topics where we may not, sorted; what a broker does not tell is not missing.
+
+    None: nobody could be asked. It is said beside a plan, and fails none.
+    """
+    try:
+        held = may_delete(live, topics)
+        principal = live.principal()
+    except LowwaterError:
+        return None
+    return tuple(MissingRight(topic, principal) for topic in held if held[topic] is False)

@@ -14,9 +14,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY, KIP_370, TWO_LOG_DIRS
+from dashboard.domain.acts import CHECKPOINT_ENTRY, KIP_370, TWO_LOG_DIRS
 from dashboard.exporter.own_reading import Own, Purges
-from dashboard.purge.journal.journal_rows import CLOSED_RUN_STATES, OPEN_RUN_STATES
+from dashboard.purge.journal.rows import CLOSED_RUN_STATES, OPEN_RUN_STATES
 from dashboard.views.facts import partition_facts
 
 __all__ = ["CONTENT_TYPE_LATEST", "families", "samples", "text"]

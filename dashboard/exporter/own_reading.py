@@ -12,9 +12,9 @@ from dashboard.purge.receipt.alerts import reverted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dashboard.purge.journal.journal_reads import JournalReads
-    from dashboard.purge.journal.journal_rows import RunRow
-    from dashboard.settings.price import Price
+    from dashboard.purge.journal.reads import JournalReads
+    from dashboard.purge.journal.rows import RunRow
+    from dashboard.settings.sections import Price
     from dashboard.store.snapshot_files import Manifest
     from dashboard.store.snapshots import ClusterStore
 

@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from dashboard.core.errors import StoreError
-from dashboard.history import met_readers, streams_groups
-from dashboard.history.deleted import HELD_FOR, last_sights
+from dashboard.history import past_groups
 from dashboard.history.findings_age import holes, late
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.history.past_groups import HELD_FOR, last_sights
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Kind, Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
@@ -188,7 +188,7 @@ def _thinned(
 MOST_READ = 200
 _KEY = ["group_id", "topic", "partition"]
 # Analyses of earlier versions keep less: what they forgot some snapshot may still tell.
-_DETAILS = {met_readers.DETAIL, streams_groups.DETAIL}
+_DETAILS = {past_groups.DETAIL, past_groups.STREAMS_DETAIL}
 
 
 def only_witnesses(
@@ -274,12 +274,12 @@ def _told(cluster: ClusterStore, snapshot_id: str) -> pa.Table | None:
     commits = rows.join(names, "topic_no", join_type="inner").select(_KEY)
     streams = groups.filter(groups["is_streams"])["group_id"]
     told = [(group, "", _STREAMS) for group in streams.to_pylist()]
-    met = met_readers.shown(groups, names["topic"].to_pylist)
+    met = past_groups.shown(groups, names["topic"].to_pylist)
     told += [(group, topic, _MET) for group, topic in met]
     rows_told = [dict(zip(_KEY, row, strict=True)) for row in told]
     return pa.concat_tables([commits, pa.Table.from_pylist(rows_told, schema=commits.schema)])
 
 
 _STREAMS, _MET = -1, -2  # in place of a partition
-_GROUPS = ["is_streams", *met_readers.READ]
+_GROUPS = ["is_streams", *past_groups.READ]
 _READ = ["topic_no", "group_id", "partition", "committed_offset"]

@@ -26,13 +26,13 @@ from dashboard.core.errors import (
 from dashboard.core.words import binary, unit
 from dashboard.inventory.names import META
 from dashboard.orphans.removal_story import ACTS, Chain, Story, read_stories, tell
+from dashboard.orphans.sweep.aside import Stopped
+from dashboard.orphans.sweep.items import Item
+from dashboard.orphans.sweep.live import Cluster
+from dashboard.orphans.sweep.quarantine import Clock, lock
+from dashboard.orphans.sweep.report import Report
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.sweep.sweep import sweep
-from dashboard.orphans.sweep.sweep_aside import Stopped
-from dashboard.orphans.sweep.sweep_items import Item
-from dashboard.orphans.sweep.sweep_live import Cluster
-from dashboard.orphans.sweep.sweep_quarantine import Clock, lock
-from dashboard.orphans.sweep.sweep_report import Report
-from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdicts
 
 ON, OFF, STANDBY, FAILED = "on", "off", "standby", "failed"

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Protocol
 
 from dashboard.core.errors import LogDirError
-from dashboard.domain.orphan_acts import SweepsTold
-from dashboard.orphans.sweep import sweep_log
-from dashboard.orphans.sweep.sweep_items import Item, items
-from dashboard.orphans.sweep.sweep_log import Entry
-from dashboard.orphans.sweep.sweep_places import open_log_dirs
-from dashboard.orphans.sweep.sweep_quarantine import Clock
-from dashboard.orphans.sweep.sweep_site import Options, read_logs
+from dashboard.domain.acts import SweepsTold
+from dashboard.orphans.sweep import log as sweep_log
+from dashboard.orphans.sweep.items import Item, items
+from dashboard.orphans.sweep.log import Entry
+from dashboard.orphans.sweep.places import open_log_dirs
+from dashboard.orphans.sweep.quarantine import Clock
+from dashboard.orphans.sweep.site import Options, read_logs
 
 ACTS = ("moved", "put-back", "restored", "deleted", "lost")
 

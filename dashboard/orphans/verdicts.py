@@ -19,7 +19,7 @@ from dashboard.core.canonical import LATER, Count, Moment, SealedKind, Text, sea
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError, VerdictsError
 from dashboard.core.words import binary
-from dashboard.domain.orphan_acts import (
+from dashboard.domain.acts import (
     CHECKPOINT_ENTRY,
     KINDS,
     NEVER,

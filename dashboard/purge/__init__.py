@@ -1,1 +1,1 @@
-"""Purges, a room a step: plan, evidence, forecast, jobs, execute, receipt, journal, upkeep."""
+"""Purges, a room a step: plan, evidence, forecast, jobs, execute, receipt, journal."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from dashboard.core import words
 from dashboard.core.arrow import records
-from dashboard.domain.orphan_acts import VERDICTS, seen_once
+from dashboard.domain.acts import VERDICTS, seen_once
 from dashboard.reports.parts import (
     MOST_BARS,
     Bar,

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from dashboard.core.csv_cells import table_as_csv
 from dashboard.core.errors import StoreError
 from dashboard.history.findings_age import Age, age_of
-from dashboard.purge.journal.journal_rows import Begins, RunRow
+from dashboard.purge.journal.rows import Begins, RunRow
 from dashboard.purge.plan.plan import Plan
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import records
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.preview import GroupLoss, preview
 from dashboard.purge.receipt.gap import by_method, outcomes
@@ -32,7 +32,7 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
-from dashboard.settings.price import beside
+from dashboard.settings.sections import beside
 from dashboard.store.finding_rows import Blocker
 from dashboard.views import formats
 from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning

@@ -90,7 +90,7 @@ def readers(
     start offsets of share groups, also where they have not begun. `streams` are groups that were
     Kafka Streams applications once, `commits` (topic_no, group_id) where any group has an offset,
     remembered ones too: an application that is gone restores its state when it starts again.
-    `met`: when groups were met on a topic, as `met_readers` has them. `unread`: groups of which
+    `met`: when groups were met on a topic, as `past_groups` has them. `unread`: groups of which
     some offset could not be read. `unplaced`: those of `without_offset`. `missed`: topics, each
     with a group that was down since it was made. `deleted`: groups that nobody lists any more,
     sooner than Kafka drops one; who is listed after all is none. `by_name`: groups of which

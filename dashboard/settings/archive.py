@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.core.errors import ArchiveError, SettingsError
-from dashboard.settings.price import per_gib_month
+from dashboard.settings.sections import per_gib_month
 from dashboard.settings.values import lasting, path, section
 
 _MIB = 2**20

@@ -15,15 +15,20 @@ from typing import Any
 from dashboard.core.errors import SettingsError
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
-from dashboard.settings.alerts import AlertSettings, alert_settings
 from dashboard.settings.archive import ArchiveSettings, archive_settings
 from dashboard.settings.metric_addresses import PrometheusServer
 from dashboard.settings.people import PeopleSettings, people_settings
 from dashboard.settings.policies.section import Policy, policy_settings
-from dashboard.settings.price import PriceSettings, price_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS, PurgeSettings, purge_settings
+from dashboard.settings.sections import (
+    AlertSettings,
+    PriceSettings,
+    SnapshotSettings,
+    alert_settings,
+    price_settings,
+    snapshot_settings,
+)
 from dashboard.settings.settled_file import read_settled
-from dashboard.settings.snapshots import SnapshotSettings, snapshot_settings
 from dashboard.settings.topics import (
     IdleSettings,
     RetentionSettings,

@@ -25,6 +25,7 @@ from dashboard.store.snapshot_files import (
     Kind,
     Manifest,
     Part,
+    Writer,
     new_id,
     not_kept,
     parse_manifest,
@@ -33,7 +34,6 @@ from dashboard.store.snapshot_files import (
     unreadable,
     write_atomically,
 )
-from dashboard.store.snapshot_writer import Writer
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa

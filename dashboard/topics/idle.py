@@ -15,7 +15,7 @@ from dashboard.core.clock import format_time
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.words import binary
 from dashboard.domain.system_topics import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.topics.retention_fit import named, span
 
 IDLE, READ, WRITTEN, UNKNOWN = "idle", "read", "written", "unknown"

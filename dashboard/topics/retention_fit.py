@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from dashboard.core.clock import format_time
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.words import binary
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 
 SHORTER, KEEP, TOO_SHORT, UNKNOWN = "shorter", "keep", "too-short", "unknown"
 FORMS = ("kafka-configs", "terraform", "strimzi")

@@ -24,11 +24,10 @@ from dashboard.settings.settings import Settings
 from dashboard.store.connections import client_for
 from dashboard.store.finding_rows import Blocker, GrowthRow, SlowFollower
 from dashboard.store.snapshots import ClusterStore, Store
-from dashboard.triage import offers
+from dashboard.triage import selection
 from dashboard.triage import timing as followers
-from dashboard.triage.offers import Offer
 from dashboard.triage.pieces import NONE, WAIVED, Blocked, Disk, Here, Piece, gains, look, pieces
-from dashboard.triage.selection import SURE, Chosen, Question, choose, sureness
+from dashboard.triage.selection import SURE, Chosen, Offer, Question, choose, sureness
 from dashboard.triage.timing import Risk, Timing, timing
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def triage_live(
     )
     read = read_live(live, settings, store, request, now=clock())
     answer = replace(answer, incomplete=read.facts.incomplete)
-    offers.refuse_alive(read.facts.groups, read.waivers)
+    selection.refuse_alive(read.facts.groups, read.waivers)
     answer, plain = _weighed(live, answer, read, here, dead)
     if not answer.chosen:
         return answer
@@ -166,7 +165,7 @@ def _weighed(
 ) -> tuple[Triage, Read]:
     """What is chosen, and what is not for those who ask why; and the reading without waivers."""
     waived = {w.group_id for w in read.waivers}
-    plain = offers.waived(live, read, ()) if waived else read
+    plain = selection.waived(live, read, ()) if waived else read
     free, blocked = pieces(plain, here)
     every = [*free, *(gains(read, here, free) if waived else ())]
     accepted = [p for p in every if answer.question.override or not p.undeclared]
@@ -176,7 +175,7 @@ def _weighed(
         replace(
             answer,
             chosen=choose(accepted, answer.needed_bytes, most),
-            offers=tuple(offers.offers(live, plain, here, free, others)),
+            offers=tuple(selection.offers(live, plain, here, free, others)),
             unaccepted=tuple(p for p in every if p not in accepted),
             blocked=tuple(blocked),
         ),

@@ -12,9 +12,8 @@ from dashboard.core.clock import format_time
 from dashboard.core.visible import pair
 from dashboard.core.words import binary, days_ahead, duration, plural
 from dashboard.triage.answer import Triage
-from dashboard.triage.offers import Offer, instead, why
 from dashboard.triage.pieces import DECLARED, NONE, UNDECLARED, WAIVED, Here, Piece, total
-from dashboard.triage.selection import LIKELY, POSSIBLE, SURE, Chosen
+from dashboard.triage.selection import LIKELY, POSSIBLE, SURE, Chosen, Offer, instead, why
 from dashboard.triage.timing import WAIT_ALL, helps
 
 TIERS = {

@@ -9,7 +9,7 @@ from datetime import datetime
 import streamlit as st
 
 from dashboard.core.errors import JournalError, StoreError
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
 from dashboard.ui import making_room

@@ -20,8 +20,7 @@ from dashboard.store.finding_rows import DiskRow, GrowthRow
 from dashboard.triage import answer as triages
 from dashboard.triage import words
 from dashboard.triage.answer import Triage
-from dashboard.triage.offers import instead
-from dashboard.triage.selection import Question
+from dashboard.triage.selection import Question, instead
 from dashboard.ui.components import boxes, markup, states
 from dashboard.ui.components.grid import pick
 from dashboard.ui.components.markup import plain

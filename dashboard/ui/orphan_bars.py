@@ -10,7 +10,7 @@ from datetime import datetime
 import streamlit as st
 
 from dashboard.core.words import binary
-from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY, KINDS, STRAY
+from dashboard.domain.acts import CHECKPOINT_ENTRY, KINDS, STRAY
 from dashboard.orphans.verdicts import MissingInventory
 from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui.components import in_browser, markup

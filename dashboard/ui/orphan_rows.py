@@ -12,9 +12,9 @@ import streamlit as st
 
 from dashboard.core.arrow import records
 from dashboard.core.csv_cells import rows_as_csv
-from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED, VERDICTS
+from dashboard.domain.acts import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 from dashboard.orphans.verdicts import NEVER_SWEPT
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.store.finding_rows import DiskRow, OrphanRow
 from dashboard.ui.components import grid, in_browser, markup
 from dashboard.ui.components.glossary import term

@@ -17,7 +17,7 @@ from dashboard.core import demo_faults
 from dashboard.core.arrow import records
 from dashboard.core.demo_faults import KINDS
 from dashboard.reports.parts import Figure
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
 from dashboard.ui.components import markup
 from dashboard.ui.components.glossary import term

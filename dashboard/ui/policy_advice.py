@@ -15,12 +15,11 @@ from dashboard.core.clock import format_time, utc_now
 from dashboard.core.words import first_letter_up
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.history.findings_age import unusable
+from dashboard.policies.apart import diagnosed, past_week
 from dashboard.policies.doctor import words
-from dashboard.policies.doctor.apart import diagnosed
 from dashboard.policies.doctor.diagnosis import UNKNOWN, Diagnosis
 from dashboard.policies.matching import applications
-from dashboard.policies.simulate.past_week import past_week
-from dashboard.policies.simulate.simulate import Simulation
+from dashboard.policies.simulate import Simulation
 from dashboard.settings.policies.policy import REPARTITION, Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dashboard.policies.service.switching import Serving, Standing, is_for, standing
+from dashboard.purge.journal.alerts import AlertRow
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_alerts import AlertRow
-from dashboard.purge.journal.journal_policies import Blocked, PolicyState, PolicyStatus, Use
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.policies import Blocked, PolicyState, PolicyStatus, Use
+from dashboard.purge.journal.rows import RunRow
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore

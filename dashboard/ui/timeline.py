@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.core.clock import parse_time
-from dashboard.purge.journal.journal_rows import Entry, RunRow, Verification
+from dashboard.purge.journal.rows import Entry, RunRow, Verification
 from dashboard.ui.components import grid
 from dashboard.ui.purge import runs, second_person
 from dashboard.ui.purge.runs import RUN_WORDS

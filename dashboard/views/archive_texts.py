@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboard.core.words import binary, duration, number, plural
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.purge.receipt.model import KeptRecords
 
 

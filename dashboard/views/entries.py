@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.purge.journal.journal_rows import Entry
+from dashboard.purge.journal.rows import Entry
 from dashboard.purge.receipt.model import Receipt
 from dashboard.views import formats
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.arrow import records
 from dashboard.core.words import LONGEST_DAYS, days_ahead, plural
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.store.finding_rows import Blocker, GrowthRow
 from dashboard.views import formats
 from dashboard.views.facts import (

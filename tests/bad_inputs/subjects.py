@@ -29,15 +29,15 @@ from dashboard.inventory import listing, loading
 from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
 from dashboard.orphans import verdicts
-from dashboard.orphans.sweep import sweep_log
+from dashboard.orphans.sweep import log
+from dashboard.purge.journal.archive import as_csv, as_json
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_keep, parse_target, read_offsets_json
-from dashboard.purge.upkeep.journal_archive import as_csv, as_json
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
-from dashboard.settings.policies.words import check_target, parse_trigger, parse_window, time_zone
+from dashboard.settings.policies.policy import check_target, parse_trigger, parse_window, time_zone
 from dashboard.settings.settings import load
 from dashboard.store.snapshot_files import parse_manifest
 from dashboard.store.snapshots import ClusterStore, Store
@@ -163,14 +163,14 @@ def read_journal(body: bytes) -> Any:
 
 
 def read_sweep_log(body: bytes) -> Any:
-    Path(sweep_log.NAME).write_bytes(body)
+    Path(log.NAME).write_bytes(body)
     folder = os.open(".", os.O_RDONLY)
     try:
-        state = sweep_log.read(folder, "here")
+        state = log.read(folder, "here")
     finally:
         os.close(folder)
     if state.problems:
-        raise sweep_log.broken("here", state.problems)
+        raise log.broken("here", state.problems)
     return state
 
 

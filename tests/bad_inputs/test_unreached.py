@@ -18,9 +18,10 @@ from dashboard.cli.machine import dashboard as pages
 from dashboard.cluster import topics
 from dashboard.core.errors import AnalysisError, LowwaterError
 from dashboard.demo import load
-from dashboard.demo.kafka import brokers, jars, server_properties
+from dashboard.demo.kafka import brokers, jars
 from dashboard.demo.supervisor import Supervisor
-from dashboard.orphans.sweep import sweep_aside, sweep_places, sweep_quarantine
+from dashboard.orphans.sweep import aside, places
+from dashboard.orphans.sweep import quarantine as sweep_quarantine
 from dashboard.purge.jobs.worker_process import spawn
 from dashboard.purge.plan.drafts import PlanRequest, _topics
 from dashboard.purge.plan.targets import parse_target
@@ -60,7 +61,7 @@ def test_a_quarantine_that_cannot_be_made_locked_or_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    place = sweep_places.Place(tmp_path / "file" / "q", tmp_path.stat().st_dev, ())
+    place = places.Place(tmp_path / "file" / "q", tmp_path.stat().st_dev, ())
     quarantine = sweep_quarantine.opened_quarantine(place, make=True)
     assert code_of(quarantine.__enter__) == "QUARANTINE_UNWRITABLE"
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -69,7 +70,7 @@ def test_a_quarantine_that_cannot_be_made_locked_or_told_apart(
     os.close(folder)
     item = SimpleNamespace(directory="a-0", path=lambda place: place / "a-0")
     site: Any = SimpleNamespace(aside=lambda: [(Path("/one"), item), (Path("/two"), item)])
-    assert code_of(lambda: sweep_aside.find(site, "a-0")) == "QUARANTINED_AMBIGUOUS"
+    assert code_of(lambda: aside.find(site, "a-0")) == "QUARANTINED_AMBIGUOUS"
 
 
 def test_pages_that_end_or_hang(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +89,8 @@ def test_a_demo_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.Monke
     cluster._processes[1] = SimpleNamespace(poll=lambda: 1)  # type: ignore[assignment]
     monkeypatch.setattr(brokers, "alive_brokers", lambda _: set())
     assert code_of(lambda: cluster._await_serving([1])) == "BROKER_START_FAILED"
-    monkeypatch.setattr(server_properties.socket.socket, "bind", refuse)
-    assert code_of(lambda: server_properties.free_ports(1)) == "NO_FREE_PORTS"
+    monkeypatch.setattr(brokers.socket.socket, "bind", refuse)
+    assert code_of(lambda: brokers.free_ports(1)) == "NO_FREE_PORTS"
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert code_of(jars._jar) == "IVY_MISSING"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.purge.plan.plan import Plan
 from tests.support import sample_store
 from tests.support.sample_plan import sample_plan

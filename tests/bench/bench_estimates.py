@@ -26,7 +26,7 @@ from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.domain.model import TopicPartition
 from dashboard.inventory import loading, scan
 from dashboard.inventory.recorder import Recorder
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import replica_watch as receipt_estimates
 from dashboard.purge.receipt.gap import ORDER

@@ -17,8 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from dashboard.purge.journal.journal_rows import Options
-from dashboard.purge.upkeep.journal_archive import archive
+from dashboard.purge.journal.archive import archive
+from dashboard.purge.journal.rows import Options
 from dashboard.ui.purge.runs import JournalMemory
 from tests.unit.purge.room import Room
 

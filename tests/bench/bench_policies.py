@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from dashboard.core.clock import utc_now
-from dashboard.policies.simulate.past_week import past_week
-from dashboard.policies.simulate.simulate import Simulation, week
+from dashboard.policies.apart import past_week
+from dashboard.policies.simulate import Simulation, week
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import load
 from dashboard.store.snapshots import ClusterStore, Store

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dashboard.store.buckets import Buckets
-from dashboard.store.snapshot_files import Part
-from dashboard.store.snapshot_writer import Writer, part_name, write_part
+from dashboard.store.snapshot_files import Part, Writer, part_name, write_part
 from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.bench.large_history import BROKERS, Ints, Shape, logs_of, topics_of
 

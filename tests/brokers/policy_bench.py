@@ -25,7 +25,7 @@ from dashboard.demo.kafka.brokers import client
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.service import Service
 from dashboard.policies.service.switching import switch_off, switch_on
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.settings import settings
 from dashboard.settings.current import CurrentSettings
 from tests.brokers.purge_bench import Bench

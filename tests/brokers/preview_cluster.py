@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.brokers import LocalCluster, free_ports
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.demo.kafka.server_properties import free_ports
 from tests.brokers import jmx
 from tests.support import three_brokers
 

@@ -26,7 +26,7 @@ from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.evidence.standards import Standards, standards
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.drafts import PlanRequest, draft
 from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan

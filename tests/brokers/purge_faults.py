@@ -20,7 +20,7 @@ from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.execute.execute import Execution
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from tests.brokers.purge_bench import PATIENCE, Bench
 from tests.brokers.workload import ANSWERS_WITHIN
 

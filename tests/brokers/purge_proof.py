@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from tests.brokers.purge_bench import Bench
 
 

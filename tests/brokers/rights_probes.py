@@ -14,13 +14,13 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.inventory.names import folder_of
-from dashboard.orphans.sweep.sweep_live import LiveCheck
-from dashboard.orphans.sweep.sweep_report import Refusal
+from dashboard.orphans.sweep.live import LiveCheck
+from dashboard.orphans.sweep.report import Refusal
 from dashboard.orphans.verdicts import Verdict
 from dashboard.purge.evidence.look import LookRequest, look
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import carrying
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.safety.last_copy import Records
 from tests.brokers import principals

@@ -12,8 +12,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.server_properties import Listener
+from dashboard.demo.kafka.brokers import Listener, LocalCluster
 from tests.brokers import token_issuer
 from tests.brokers.certificates import Certificates
 

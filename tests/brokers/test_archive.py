@@ -22,7 +22,7 @@ from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.execute.archiving import INCOMPLETE
 from dashboard.purge.jobs import queue
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from tests.brokers.purge_bench import SETTINGS, Bench, lone_bench
 from tests.brokers.purge_faults import kinds
 

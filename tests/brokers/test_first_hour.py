@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.server_properties import free_ports
+from dashboard.demo.kafka.brokers import LocalCluster, free_ports
 from tests.brokers.workload import Workload
 from tests.support import first_hour
 

@@ -23,7 +23,7 @@ from dashboard.domain.model import PartitionState, TopicPartition
 from dashboard.purge.forecast.forecast import Forecast, forecast
 from dashboard.purge.forecast.stalls import holdups
 from dashboard.purge.forecast.text import native_said
-from dashboard.purge.journal.journal_rows import Follower
+from dashboard.purge.journal.rows import Follower
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt.model import RequestWait
 from tests.brokers.purge_bench import Bench

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.journal.journal_policies import PolicyStatus
+from dashboard.purge.journal.policies import PolicyStatus
 from dashboard.settings import settings
 from tests.brokers.policy_bench import PolicyBench, Process
 from tests.brokers.purge_bench import Bench

@@ -14,7 +14,7 @@ from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.forecast.text import native_said
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import carry_out, follower, resumed, until

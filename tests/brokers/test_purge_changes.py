@@ -16,7 +16,7 @@ from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from tests.brokers.purge_bench import Bench

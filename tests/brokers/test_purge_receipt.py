@@ -20,7 +20,7 @@ from dashboard.inventory.recorder import Recorder
 from dashboard.purge.jobs import queue
 from dashboard.purge.receipt import gap
 from dashboard.purge.receipt.model import Receipt
-from dashboard.purge.receipt.on_disk import FILE
+from dashboard.purge.receipt.receipt import FILE
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds, until
 from tests.brokers.purge_proof import Left, assert_proved, segments, segments_below

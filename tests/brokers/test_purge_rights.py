@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from dashboard.cluster.group_lists import OFFSETS_TOPIC
 from dashboard.core.errors import RefusedError
-from dashboard.purge.evidence.rights_needed import MissingRight
+from dashboard.domain.rights import MissingRight
 from dashboard.purge.execute.archiving import INCOMPLETE
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until

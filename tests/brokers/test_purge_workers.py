@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.core.clock import utc_now
 from dashboard.purge.jobs import queue
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds
 from tests.brokers.purge_proof import Left, assert_proved

@@ -20,9 +20,8 @@ from confluent_kafka.admin import (
 from dashboard.cluster.group_lists import OFFSETS_TOPIC, partition_of
 from dashboard.cluster.live import connect
 from dashboard.core.errors import RefusedError
-from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.brokers import Listener, LocalCluster
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.demo.kafka.server_properties import Listener
 from dashboard.domain.model import GroupListing
 from dashboard.purge.plan.plan import Plan
 from tests.brokers.purge_bench import PATIENCE, Bench

@@ -19,7 +19,7 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import CLOCKS_AGREE, utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.orphans import verdicts
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from tests.brokers.workload import Workload, until

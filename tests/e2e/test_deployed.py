@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from playwright.sync_api import sync_playwright
 
-from dashboard.demo.kafka.server_properties import free_ports
+from dashboard.demo.kafka.brokers import free_ports
 from dashboard.exporter import own
 from tests.support import debian, exported, sample_store
 from tests.support.browser import CHROMIUM_ARGUMENTS, dashboard_server, rests

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.clock import utc_now
+from dashboard.purge.journal.archive import archive
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import PolicyClaim
-from dashboard.purge.upkeep.journal_archive import archive
+from dashboard.purge.journal.policies import PolicyClaim
 from dashboard.views import formats
 from tests.pages.conftest import Open, copied, said
 from tests.pages.purges import SENTENCE, Requests, queued

@@ -16,10 +16,10 @@ from dashboard.core.canonical import read
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import AnalysisError, RefusedError
 from dashboard.core.words import first_letter_up
+from dashboard.purge.journal.alerts import Event
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_alerts import Event
-from dashboard.purge.journal.journal_policies import PolicyClaim, PolicyStatus
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.policies import PolicyClaim, PolicyStatus
+from dashboard.purge.journal.rows import Options
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.section import Policy, policy_settings

@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard.core.clock import utc_now
 from dashboard.domain.metric_names import PURGATORY_SIZE, REQUEST_TIME
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Follower
+from dashboard.purge.journal.rows import Follower
 from tests.pages.conftest import Open, said
 from tests.pages.purges import CLUSTER_NAME, Requests, queued
 

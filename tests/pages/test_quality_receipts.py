@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from dashboard.core.clock import utc_now
+from dashboard.purge.journal.archive import archive
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.upkeep.journal_archive import archive
 from tests.pages.conftest import Open, said
 from tests.pages.purges import Requests, queued
 from tests.unit.purge.outcomes import kept, receipt

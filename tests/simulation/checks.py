@@ -14,7 +14,7 @@ from typing import Any
 from dashboard.core.clock import parse_time
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.states import NOTHING_MOVED
-from dashboard.purge.journal.journal_rows import CLOSED_STATES, PartitionRow
+from dashboard.purge.journal.rows import CLOSED_STATES, PartitionRow
 from tests.simulation.reads import BROKER_TIMEOUT
 from tests.simulation.records import Partition
 from tests.simulation.scenario import Story

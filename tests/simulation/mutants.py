@@ -16,9 +16,9 @@ from dashboard.domain.model import GroupListing, LeaderLogStart
 from dashboard.history import epoch_ends
 from dashboard.purge.evidence import standards
 from dashboard.purge.execute import execute, readback, recheck, send, states, stop_rules
-from dashboard.purge.journal import journal_wishes
+from dashboard.purge.journal import wishes
+from dashboard.purge.journal.file import JournalFile
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_file import JournalFile
 from dashboard.purge.plan import facts, resolve
 from dashboard.purge.plan.facts import claims_of
 from dashboard.purge.receipt import replica_watch
@@ -307,7 +307,7 @@ def a_look_lasts_until_a_connection_stands() -> Planted:
 
 def a_cancel_can_be_taken_back() -> Planted:
     """Whoever resumes or pauses a run last is obeyed."""
-    return _patched(mock.patch.object(journal_wishes, "_refuse_final", lambda *_: None))
+    return _patched(mock.patch.object(wishes, "_refuse_final", lambda *_: None))
 
 
 def a_journal_is_what_its_file_says() -> Planted:
@@ -328,7 +328,7 @@ def who_began_may_go_on_for_ever() -> Planted:
 def silence_means_nothing() -> Planted:
     """A run whose worker was dead for long goes on as soon as another one is started."""
     return _patched(
-        mock.patch.object(journal_wishes, "_pause_if_silent", lambda *_: None),
+        mock.patch.object(wishes, "_pause_if_silent", lambda *_: None),
         mock.patch.object(stop_rules, "silent", lambda *_: False),
     )
 

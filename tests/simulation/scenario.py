@@ -16,9 +16,9 @@ from dashboard.cluster import groups
 from dashboard.core.errors import JournalError, LowwaterError, RefusedError
 from dashboard.purge.execute import send
 from dashboard.purge.execute.carrying import carry_out
-from dashboard.purge.journal import journal_head
+from dashboard.purge.journal import head
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Options, RunView
+from dashboard.purge.journal.rows import Options, RunView
 from dashboard.purge.plan.facts import RememberedOffset, read_facts
 from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Plan, build
@@ -65,7 +65,7 @@ def one_thread(sleep: Callable[[float], None]) -> Iterator[None]:
         stack.enter_context(mock.patch.object(send, "ThreadPoolExecutor", AtOnce))
         stack.enter_context(mock.patch.object(groups, "time", Naps(sleep)))
         # No power fails here: only processes die.
-        stack.enter_context(mock.patch.object(journal_head.os, "fdatasync", lambda _: None))
+        stack.enter_context(mock.patch.object(head.os, "fdatasync", lambda _: None))
         yield
 
 

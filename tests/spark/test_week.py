@@ -8,7 +8,7 @@ import pytest
 
 from analytics.__main__ import by_tasks
 from dashboard.history.week.walk import Asked, Walked
-from dashboard.policies.simulate import past_week, simulate
+from dashboard.policies import apart, simulate
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
 from tests.bench import large_history
@@ -43,7 +43,7 @@ def test_tasks_walk_a_policys_week_as_one_process_does(lab: Lab, cluster: Cluste
 def test_so_does_the_process_that_pages_and_the_command_line_start(
     cluster: ClusterStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(past_week, "MOST_HERE", 0)
+    monkeypatch.setattr(apart, "MOST_HERE", 0)
     here = simulate.week(cluster, ALL, NOW, lambda _: {})
     settings = Settings(cache_dir=tmp_path / "cache")
-    assert past_week.past_week(cluster, settings, ALL, NOW, print) == here
+    assert apart.past_week(cluster, settings, ALL, NOW, print) == here

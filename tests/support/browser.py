@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from dashboard.demo import processes
-from dashboard.demo.kafka.server_properties import free_ports
+from dashboard.demo.kafka.brokers import free_ports
 
 Theme = Literal["light", "dark"]
 

@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 from dashboard.core.clock import utc_now
 from dashboard.exporter import own
 from dashboard.exporter.own_reading import Purges, Reader
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 from tests.support import sample_store
 
 Labels = dict[str, set[str]]  # the values of each label

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshot_files import Writer
 from dashboard.store.snapshots import ClusterStore, Store
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dashboard.purge.journal.journal_head import HeadFile
+from dashboard.purge.journal.head import HeadFile
 
 _TWO_SLOTS = 256
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analytics.metrics.read_times import between
+from analytics.metrics.scrapes import between
 from analytics.replicas import points, trends
 from analytics.replicas.history import Step
 from analytics.replicas.panes import SECOND

@@ -12,13 +12,13 @@ from analytics.metrics import causes, followers
 from analytics.metrics import quality as completeness
 from analytics.orphans import broker_facts, orphans, sightings
 from analytics.orphans.broker_facts import Brokers
-from analytics.readers import groups, holds, met
+from analytics.readers import groups, holds
 from analytics.replicas import curves, disks, points
 from analytics.replicas import growth as rates
 from analytics.replicas.trends import Carried, Trends, microseconds
 from analytics.tables import Tables
 from dashboard.estimate.curve_tables import ReplicaCurves
-from dashboard.history.deleted import deleted
+from dashboard.history.past_groups import deleted
 from dashboard.safety.readers import Readers
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import seen_at, taken_by_right_clock
@@ -102,10 +102,10 @@ def who_reads(
     by_name: Collection[str] = (),
 ) -> Readers:
     """Who may read which topic of a snapshot; `held` are its offsets, before they are split."""
-    sums = met.held(*holds.split(held, topics))
+    sums = groups.held(*holds.split(held, topics))
     listed = cluster.read("snapshots", snapshot.id, "groups")
     offsets = groups.of_telling(cluster, snapshot, groups.telling(listed))
-    readers = met.remembered(cluster, snapshot, None, ())
+    readers = groups.remembered(cluster, snapshot, None, ())
     unread = set(groups.unread(cluster, snapshot)["group_id"].to_pylist())
     there, now = listed["group_id"].to_pylist(), seen_at(snapshot)
     return groups.who_reads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY, KINDS
+from dashboard.domain.acts import CHECKPOINT_ENTRY, KINDS
 from tests.support import sample_followers
 from tests.support.sample_partitions import Rows
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dashboard.demo.kafka import jars as exporter
-from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.brokers import LocalCluster, free_ports
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.demo.kafka.server_properties import free_ports
 from dashboard.settings import settings
 from tests.support import class_data
 

@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.core.errors import SettingsError
 from dashboard.settings import settings as settings_module
-from dashboard.settings.alerts import ALERT_NAMES, AlertSettings, alert_settings
+from dashboard.settings.sections import ALERT_NAMES, AlertSettings, alert_settings
 from dashboard.settings.settings import load
 
 SECRET = "hooks.example.com/services/T0/s3cret"

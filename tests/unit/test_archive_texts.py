@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.core.errors import PlanError
-from dashboard.purge.journal.journal_rows import Options, RunRow
-from dashboard.purge.plan import plan_words
+from dashboard.purge.journal.rows import Options, RunRow
+from dashboard.purge.plan import words
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.receipt.model import KeptRecords, Receipt
@@ -102,7 +102,7 @@ def test_the_preview_tells_what_will_be_read_and_how_long_that_takes() -> None:
     body = view.to_json()["archive"]
     assert isinstance(body, dict)
     assert body["partitions"] == free
-    (said,) = plan_words.to_keep(view.archive)
+    (said,) = words.to_keep(view.archive)
     assert said.startswith("ARCHIVE s3://bucket/kept: at most ")
     assert "at the rate that is set" in said
     assert "archive" not in preview(found, AT).to_json()

@@ -20,8 +20,7 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import labels
 from dashboard.store import buckets as table_files
 from dashboard.store.buckets import REPLICAS, Buckets, count_for, numbers
-from dashboard.store.snapshot_files import Manifest
-from dashboard.store.snapshot_writer import part_name, write_part
+from dashboard.store.snapshot_files import Manifest, part_name, write_part
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
 

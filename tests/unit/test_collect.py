@@ -21,7 +21,7 @@ from dashboard.domain.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
 from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.domain.model import Group, GroupListing, TopicState
 from dashboard.safety.readers import GROUPS, readers
-from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshot_files import Writer
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from dashboard.core import csv_cells
+from dashboard.purge.journal.archive import as_csv
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.upkeep.journal_archive import as_csv
 from dashboard.store.finding_rows import OrphanRow
 from dashboard.ui import orphan_rows
 from tests.unit.purge.test_journal import insert

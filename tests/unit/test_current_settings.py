@@ -13,8 +13,8 @@ from analytics import __main__ as analysis
 from analytics.job import Analyzed
 from dashboard.core.errors import RefusedError, SettingsError
 from dashboard.people import people
-from dashboard.settings import read_only, settled_file
-from dashboard.settings.current import CurrentSettings
+from dashboard.settings import settled_file
+from dashboard.settings.current import CurrentSettings, each_second, why_read_only
 from dashboard.settings.settings import Settings, load, load_pinned
 
 WINDOW = '[topics."orders"]\nowner = "a"\nreaders = "groups"\nreplay_window = "{}h"\n'
@@ -169,8 +169,8 @@ def test_a_file_that_was_not_there_at_the_start_counts_once_it_is(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     current = CurrentSettings(replace(load(None, {}), data="/flag"), {})
     began = current.get()
-    assert (began.source, began.people, read_only.why(began, {})) == (None, None, None)
-    asked = read_only.each_second(began, clock=iter((0.0, 2.0, 2.0, 2.0)).__next__, environ={})
+    assert (began.source, began.people, why_read_only(began, {})) == (None, None, None)
+    asked = each_second(began, clock=iter((0.0, 2.0, 2.0, 2.0)).__next__, environ={})
     file = tmp_path / "config" / "lowwater" / "lowwater.toml"
     file.parent.mkdir(parents=True)
     file.write_text('read_only = true\n[people]\nviewers = ["*"]\n')
@@ -191,4 +191,4 @@ def test_a_run_that_was_queued_without_a_file_stays_without_one(
     (tmp_path / "lowwater.toml").write_text("read_only = true\n")
     chosen = load_pinned(None, {})
     assert CurrentSettings(chosen, {}).get() is chosen
-    assert read_only.why(chosen, {}) is None
+    assert why_read_only(chosen, {}) is None

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from dashboard.core.errors import ClusterError
+from dashboard.doctor.cluster import cluster_checks
 from dashboard.doctor.doctor import Check
-from dashboard.doctor.doctor_cluster import cluster_checks
 from dashboard.domain.model import (
     Broker,
     ConfigEntry,

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.settings.policies.policy import Policy, is_open, next_open
-from dashboard.settings.policies.words import DAYS, parse_window
+from dashboard.settings.policies.policy import DAYS, Policy, is_open, next_open, parse_window
 from tests.unit.policies.examples import NOON, policy
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -15,7 +15,7 @@ from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_target
 from dashboard.purge.receipt.model import Receipt
-from dashboard.settings.price import Price, beside, price_settings
+from dashboard.settings.sections import Price, beside, price_settings
 from dashboard.settings.settings import load
 from dashboard.ui.purge.plan_view import totals_html
 from dashboard.ui.purge.run_view import receipt_html

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from dashboard.core.errors import StoreError
-from dashboard.history.deleted import last_sights, with_members
+from dashboard.history.past_groups import last_sights, with_members
 from dashboard.history.pruning import prune, prune_findings, prune_snapshots
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.settings import read_only
+from dashboard.settings import current
 from dashboard.settings.settings import Settings, load
 
 
@@ -20,11 +20,11 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_switch_that_is_written_later_counts_and_so_does_its_end(file: Path) -> None:
     settings = load(file, {})
-    assert read_only.why(settings, {}) is None
+    assert current.why_read_only(settings, {}) is None
     file.write_text("read_only = true\n")
-    assert read_only.why(settings, {}) == f"read_only of the settings ({file}) is on"
+    assert current.why_read_only(settings, {}) == f"read_only of the settings ({file}) is on"
     file.write_text("")
-    assert read_only.why(settings, {}) is None
+    assert current.why_read_only(settings, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_switch_that_is_written_later_counts_and_so_does_its_end(file: Path) -
 def test_a_file_that_is_wrong_is_read_only_and_named(file: Path, text: str, said: str) -> None:
     settings = load(file, {})
     file.write_bytes(text.encode(errors="surrogateescape"))
-    why = read_only.why(settings, {})
+    why = current.why_read_only(settings, {})
     assert why is not None
     assert why.startswith(f"the settings file {file} is wrong by now, so every purge is off: ")
     assert said in why
@@ -49,29 +49,29 @@ def test_a_file_that_is_wrong_is_read_only_and_named(file: Path, text: str, said
 def test_a_file_that_is_gone_is_read_only_and_named(file: Path) -> None:
     settings = load(file, {})
     file.unlink()
-    assert f"the settings file {file} does not exist" in str(read_only.why(settings, {}))
+    assert f"the settings file {file} does not exist" in str(current.why_read_only(settings, {}))
 
 
 def test_the_variable_goes_before_the_file_as_at_the_start(file: Path) -> None:
     environ = {"LOWWATER_READ_ONLY": "1"}
-    assert read_only.why(load(file, environ), environ) is not None
+    assert current.why_read_only(load(file, environ), environ) is not None
 
 
 def test_without_a_file_the_settings_say_it() -> None:
-    assert read_only.why(Settings()) is None
-    assert read_only.why(Settings(read_only=True)) == "read_only of the settings is on"
+    assert current.why_read_only(Settings()) is None
+    assert current.why_read_only(Settings(read_only=True)) == "read_only of the settings is on"
 
 
 def test_nothing_else_of_a_changed_file_is_asked(file: Path) -> None:
     settings = load(file, {})
     file.write_text("read_only = false\ndata = 'elsewhere'\n")
-    assert read_only.why(settings, {}) is None
+    assert current.why_read_only(settings, {}) is None
     assert settings == replace(load(file, {}), data="data")
 
 
 def test_one_who_asks_often_reads_the_file_once_a_second(file: Path) -> None:
     seconds = 100.0
-    asked = read_only.each_second(load(file, {}), lambda: seconds)
+    asked = current.each_second(load(file, {}), lambda: seconds)
     assert asked() is None
     file.write_text("read_only = true\n")
     seconds += 0.9

@@ -14,8 +14,8 @@ from dashboard.core.errors import SettingsError
 from dashboard.settings import settings as settings_module
 from dashboard.settings.client_properties import known_keys
 from dashboard.settings.purge import PurgeSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.settings.settings import LIFTABLE_GUARDS, declaration, load, read_client_config
-from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.settings.topics import TOPIC_KEYS
 
 

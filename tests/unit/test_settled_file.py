@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.core.errors import SettingsError
 from dashboard.people import people
-from dashboard.settings import read_only, settled_file
+from dashboard.settings import current, settled_file
 from dashboard.settings.settings import Settings, load
 
 WHOLE = """read_only = true
@@ -46,7 +46,7 @@ def half_written(file: Path, half: str) -> Iterator[None]:
 @pytest.mark.parametrize(
     "forbids",
     [
-        lambda settings: read_only.why(settings, {}) is not None,
+        lambda settings: current.why_read_only(settings, {}) is not None,
         people.second_person,
         lambda settings: load(settings.source, {}).people.second_person,
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from dashboard.history.pruning import analyses_to_keep, snapshots_to_keep
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.snapshot_files import new_id
 
 NOW = datetime(2026, 3, 8, 12, 30, tzinfo=UTC)

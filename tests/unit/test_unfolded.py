@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.history.pruning import only_witnesses, prune_snapshots
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
 

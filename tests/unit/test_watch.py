@@ -16,7 +16,7 @@ import pytest
 from dashboard.collect import watch
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, SettingsError
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.snapshots import Store
 from tests.support.fake_live import FakeLive, unreachable
 

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     analysis_id = cluster.latest_analysis()
     age = age_of(cluster, cluster.manifest("findings", analysis_id), utc_now(), settings.every)
     from dashboard.core.arrow import records
-    from dashboard.domain.orphan_acts import seen_once
+    from dashboard.domain.acts import seen_once
     from dashboard.orphans.verdicts import missing_inventories
     from dashboard.store.finding_rows import DiskRow, OrphanRow
 

@@ -22,10 +22,10 @@ from dashboard.core.words import parse_size
 from dashboard.people import people
 
 if TYPE_CHECKING:
-    from dashboard.domain.orphan_acts import RemovalOn
+    from dashboard.domain.acts import RemovalOn
     from dashboard.orphans.removal import Removal, Round
-    from dashboard.orphans.sweep.sweep_live import Cluster
-    from dashboard.orphans.sweep.sweep_site import Options
+    from dashboard.orphans.sweep.live import Cluster
+    from dashboard.orphans.sweep.site import Options
     from dashboard.orphans.verdicts import Verdicts
     from dashboard.settings.settings import Settings
     from dashboard.store.snapshots import ClusterStore
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace, settings: Settings) -> Options:
-    from dashboard.orphans.sweep.sweep_report import DayLimit
+    from dashboard.orphans.sweep.report import DayLimit
 
     folders = _FOLDERS if args.most_folders is None else args.most_folders
     size = parse_size(args.most_bytes or _BYTES)
@@ -176,7 +176,7 @@ def _said(
     args: argparse.Namespace, settings: Settings, cluster: ClusterStore, options: Options
 ) -> RemovalOn:
     """Who let it act on this broker, as the journal keeps it."""
-    from dashboard.domain.orphan_acts import RemovalOn
+    from dashboard.domain.acts import RemovalOn
     from dashboard.orphans.removal_story import broker_of
 
     who, broker_id = people.name_of(context.actor(settings)), broker_of(options)[1]

@@ -15,13 +15,13 @@ from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
-from dashboard.settings import read_only
+from dashboard.settings import current
 
 if TYPE_CHECKING:
     from dashboard.cluster.live import LiveCluster
-    from dashboard.orphans.sweep.sweep_items import Item
-    from dashboard.orphans.sweep.sweep_report import Report
-    from dashboard.orphans.sweep.sweep_site import Options
+    from dashboard.orphans.sweep.items import Item
+    from dashboard.orphans.sweep.report import Report
+    from dashboard.orphans.sweep.site import Options
     from dashboard.orphans.verdicts import Verdicts
     from dashboard.settings.settings import Settings
 
@@ -141,7 +141,7 @@ def check_place(args: argparse.Namespace, action: str) -> None:
 def options(args: argparse.Namespace, settings: Settings, *, apply: bool) -> Options:
     """What flags and settings say of a sweep."""
     from dashboard.inventory.names import parse_log_dirs
-    from dashboard.orphans.sweep.sweep_site import Options
+    from dashboard.orphans.sweep.site import Options
 
     return Options(
         log_dirs=parse_log_dirs(args.log_dirs, here=str(Path.cwd())),
@@ -183,19 +183,19 @@ def _one_folder(
     live: LiveCluster,
     stopped: Callable[[], str | None],
 ) -> Report:
-    from dashboard.orphans.sweep import sweep_aside
-    from dashboard.orphans.sweep.sweep_report import Report
-    from dashboard.orphans.sweep.sweep_site import open_site
+    from dashboard.orphans.sweep import aside
+    from dashboard.orphans.sweep.report import Report
+    from dashboard.orphans.sweep.site import open_site
 
     chosen = options(args, settings, apply=True)
     name = args.restore or args.delete_now
     wanted = str(Path(name).absolute()) if "/" in name else name
     back = bool(args.restore)
     with open_site(chosen, live, now=utc_now, expected=None, for_restore=back) as site:
-        place, item = sweep_aside.find(site, wanted)
+        place, item = aside.find(site, wanted)
         if not back:
-            _confirm(args, item, sweep_aside.confirmation(item))
-        act = sweep_aside.restore if back else sweep_aside.delete
+            _confirm(args, item, aside.confirmation(item))
+        act = aside.restore if back else aside.delete
         outcome = act(site, place, item, stopped)
         notes = []
         if outcome.state == "restored" and site.alive:
@@ -240,7 +240,7 @@ def switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | Non
                 "does"
             )
 
-        by_settings = read_only.each_second(settings)
+        by_settings = current.each_second(settings)
 
         def stopped() -> str | None:
             if (reason := by_settings()) is not None:
@@ -255,7 +255,7 @@ def switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | Non
 
 
 def _verify(args: argparse.Namespace, settings: Settings) -> int:
-    from dashboard.orphans.sweep.sweep_site import broken_error, verify
+    from dashboard.orphans.sweep.site import broken_error, verify
 
     found = verify(options(args, settings, apply=False))
     value: dict[str, Any] = {"logs": [log.to_json() for log in found]}
@@ -276,8 +276,8 @@ def _script(
     live: LiveCluster,
     stopped: Callable[[], str | None],
 ) -> int:
+    from dashboard.orphans.sweep.script import write_script
     from dashboard.orphans.sweep.sweep import refuse_if_stopped
-    from dashboard.orphans.sweep.sweep_script import write_script
 
     refuse_if_stopped(stopped)
     verdicts = _verdicts(args)

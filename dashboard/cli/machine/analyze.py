@@ -7,7 +7,7 @@ from typing import Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.core import analysis_child
+from dashboard.core import processes
 from dashboard.core.visible import in_lines
 
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     cluster.latest_snapshot()
     words = ["--data", settings.data, "--cluster", cluster.cluster_id]
     words += ["--full"] * args.full
-    answer = analysis_child.answered(words, output.progress, "analysis_id")
+    answer = processes.answered(words, output.progress, "analysis_id")
     output.emit(answer, _text(answer), as_json=args.json)
     return 0
 

@@ -70,7 +70,7 @@ def _cluster(args: argparse.Namespace, settings: Settings) -> _Found:
         step = "Give --bootstrap-server HOST:PORT, or write [clusters.NAME] in lowwater.toml."
         return _Found([Check("connection", None, "no cluster is named", next=step)])
     from dashboard.cluster.live import connect
-    from dashboard.doctor.doctor_cluster import cluster_checks
+    from dashboard.doctor.cluster import cluster_checks
 
     output.progress(f"asking {target.bootstrap_servers} …")
     try:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Parser, Verbs, add_verb
-from dashboard.cli.policies import policies_check, policies_run
+from dashboard.cli.policies import check
+from dashboard.cli.policies import run as policies_run
 from dashboard.core.clock import format_time, parse_duration, utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines, in_paragraphs
 
 if TYPE_CHECKING:
     from dashboard.policies.doctor.diagnosis import Diagnosis
-    from dashboard.purge.journal.journal_policies import PolicyState
+    from dashboard.purge.journal.policies import PolicyState
     from dashboard.settings.policies.section import Policy
     from dashboard.settings.settings import Settings
     from dashboard.store.snapshots import ClusterStore
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     policies = of_cluster(settings, cluster)
     if not policies:
         raise _none(args, settings, cluster)
-    action = policies_check.run if args.action == "check" else policies_run.run
+    action = check.run if args.action == "check" else policies_run.run
     return action(args, settings, cluster, policies)
 
 

@@ -21,12 +21,12 @@ from dashboard.core.errors import (
 )
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 
 if TYPE_CHECKING:
     from dashboard.archive.summary import Summary
     from dashboard.purge.journal.journal import Journal
-    from dashboard.purge.journal.journal_reads import JournalReads
+    from dashboard.purge.journal.reads import JournalReads
     from dashboard.settings.settings import Settings
 
 _RESTORES_TAKE = timedelta(days=7)  # at most; one that began before was given up
@@ -285,8 +285,8 @@ def _is_open(journal: JournalReads, run_id: str) -> bool | None:
 
 def _told(settings: Settings, run_id: str) -> str | None:
     """The sha256 of its commits by the journal of this state folder, if that knows the run."""
-    from dashboard.purge.journal.journal_head import journal_in
-    from dashboard.purge.journal.journal_reads import JournalReads
+    from dashboard.purge.journal.head import journal_in
+    from dashboard.purge.journal.reads import JournalReads
 
     path, on_network = journal_in(settings.state_dir), settings.state_dir_on_network
     with suppress(OSError, JournalError):  # who may not read it verifies without
@@ -304,8 +304,8 @@ def _journal_of(
     journal: JournalReads, run_id: str, most: int = _MOST_MOVES
 ) -> Iterator[JournalReads | None]:
     """The one that knows a run: this journal, or one that its runs were moved to."""
-    from dashboard.purge.journal.journal_head import journal_in
-    from dashboard.purge.journal.journal_reads import JournalReads
+    from dashboard.purge.journal.head import journal_in
+    from dashboard.purge.journal.reads import JournalReads
 
     with ExitStack() as stack:
         found = journal if journal.has_run(run_id) else None

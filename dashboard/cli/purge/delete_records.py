@@ -24,7 +24,7 @@ from dashboard.store.connections import NOTHING_STORED
 if TYPE_CHECKING:
     from dashboard.domain.model import Guard
     from dashboard.purge.jobs.worker_process import ReadyWorker
-    from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+    from dashboard.purge.journal.rows import PartitionRow, RunView
     from dashboard.purge.plan.drafts import Read
     from dashboard.purge.plan.guards import Lift
     from dashboard.purge.plan.plan import Plan, PlannedPartition

@@ -15,7 +15,7 @@ from dashboard.core.visible import in_lines, in_paragraphs, in_quotes
 from dashboard.core.words import plural
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import FORMS, MOST_SAMPLED
-from dashboard.purge.plan import plan_words
+from dashboard.purge.plan import words
 from dashboard.settings.settings import read_client_config
 
 if TYPE_CHECKING:
@@ -139,18 +139,18 @@ def describe(view: Preview) -> str:
         f"plan {plan.plan_id} on {plan.called}, target {plan.target}",
         output.table([_cells(p) for p in plan.partitions], _COLUMNS),
         _totals(view.totals),
-        *plan_words.capped(plan.partitions),
-        *plan_words.tiers(plan.partitions),
+        *words.capped(plan.partitions),
+        *words.tiers(plan.partitions),
         *_reasons(plan.partitions),
-        *plan_words.coverage(view.coverage),
-        *plan_words.unseen_readers(plan.unseen_readers),
+        *words.coverage(view.coverage),
+        *words.unseen_readers(plan.unseen_readers),
         *(_loss(group) for group in view.groups if group.loss_if_latest),
-        *plan_words.declared(plan.declarations),
+        *words.declared(plan.declarations),
         *(_waived(w) for w in plan.waivers),
         *planned_moves(view),
         *(f"lifted {_lifted(o)} by {o.by}: {o.reason}" for o in plan.overrides),
-        *plan_words.rights_missing(plan.rights_missing),
-        *plan_words.to_keep(view.archive),
+        *words.rights_missing(plan.rights_missing),
+        *words.to_keep(view.archive),
         f"sha256 {plan.sha256}",
         f"expires {format_time(plan.expires_at)}"
         + (": EXPIRED, plan again" if view.expired else ""),
@@ -171,7 +171,7 @@ def _totals(totals: Totals) -> str:
     unmeasured = totals.unmeasured_partitions
     return (
         f"{totals.free_partitions} of {totals.partitions} partitions are free: "
-        f"at most {totals.records} records, {plan_words.freed(totals)}"
+        f"at most {totals.records} records, {words.freed(totals)}"
         + "".join(f" · {count} {method}" for method, count in totals.methods.items())
         + (f" ({unmeasured} partitions not measured)" if unmeasured else "")
     )

@@ -17,7 +17,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
 from dashboard.core.words import plural
-from dashboard.domain.archive_acts import Restoration
+from dashboard.domain.acts import Restoration
 from dashboard.people import people
 
 if TYPE_CHECKING:

@@ -18,19 +18,19 @@ from dashboard.core.errors import JournalError, LowwaterError, UsageError
 from dashboard.core.visible import in_lines
 from dashboard.core.words import plural
 from dashboard.purge.forecast import waits
-from dashboard.purge.receipt import on_disk
 from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,
     reverted_said,
     reverted_topics,
 )
+from dashboard.purge.receipt.receipt import on_disk_said
 from dashboard.settings.settings import Settings
 from dashboard.views.archive_texts import archive_said
 
 if TYPE_CHECKING:
     from dashboard.purge.journal.journal import Journal
-    from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+    from dashboard.purge.journal.rows import PartitionRow, RunView
     from dashboard.purge.receipt.model import Receipt
 
 _POLL = timedelta(milliseconds=500)
@@ -258,7 +258,7 @@ def receipt(found: Receipt | None, *, over: bool = False) -> str:
         return "receipt: not known yet"
     state = "final" if found.final else "not final: watching ended" if over else "so far"
     gap = f"; {found.gap}" if found.gap else ""
-    durable = f"; {told}" if (told := on_disk.said(found)) else ""
+    durable = f"; {told}" if (told := on_disk_said(found)) else ""
     return (
         f"receipt ({state}): predicted {output.size(found.predicted_bytes)}, "
         f"freed {output.size(found.freed_bytes)}{gap}{durable}"

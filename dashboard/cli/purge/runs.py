@@ -17,9 +17,9 @@ from dashboard.people import people
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from dashboard.purge.journal.archive import Archived
     from dashboard.purge.journal.journal import Journal
-    from dashboard.purge.journal.journal_rows import Begins, RunRow, RunView, Verification
-    from dashboard.purge.upkeep.journal_archive import Archived
+    from dashboard.purge.journal.rows import Begins, RunRow, RunView, Verification
     from dashboard.settings.settings import Settings
 
 _COLUMNS = ("run_id", "state", "mode", "cluster_name", "who", "queued_at", "counts", "freed")
@@ -123,7 +123,7 @@ def _check_export(path: str) -> None:
 
 
 def _exported(journal: Journal, args: argparse.Namespace, rows: list[RunRow]) -> str:
-    from dashboard.purge.upkeep.journal_archive import as_csv, as_json
+    from dashboard.purge.journal.archive import as_csv, as_json
 
     chosen = [row.run_id for row in rows] if args.cluster else None
     if args.export.endswith(".json"):
@@ -174,7 +174,7 @@ def add_restored_flag(parser: argparse.ArgumentParser) -> None:
 
 def accept_restored(args: argparse.Namespace) -> int:
     """Accept it, and tell what was cancelled. Raises as `accept` does, UsageError, ROLE_TOO_LOW."""
-    from dashboard.purge.upkeep.journal_archive import accept
+    from dashboard.purge.journal.archive import accept
 
     names = ("verify", "as_archive", "export", "cluster", "archive", "older_than")
     others = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
@@ -220,7 +220,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run_archive(args: argparse.Namespace) -> int:
     """Archive, and tell what was moved. Raises as `archive` does, UsageError and ROLE_TOO_LOW."""
-    from dashboard.purge.upkeep.journal_archive import archive
+    from dashboard.purge.journal.archive import archive
 
     names = ("verify", "as_archive", "export", "cluster")
     others = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]

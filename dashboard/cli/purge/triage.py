@@ -134,7 +134,7 @@ def _plan(answer: Triage, out: str) -> dict[str, object] | None:
 
 
 def _text(answer: Triage, out: str) -> str:
-    from dashboard.triage.offers import instead
+    from dashboard.triage.selection import instead
     from dashboard.triage.words import sentences
 
     rows = sorted(answer.chosen, key=lambda c: (c.tier, -c.here.low))

@@ -11,31 +11,32 @@ from datetime import datetime, timedelta
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import LowwaterError, RefusedError
-from dashboard.domain import orphan_acts
-from dashboard.orphans.sweep.sweep_aside import (
+from dashboard.domain import acts
+from dashboard.orphans.sweep.aside import (
     HELD,
     Stopped,
     delete_if_due,
     not_stopped,
     put_back_at,
 )
-from dashboard.orphans.sweep.sweep_folder import (
+from dashboard.orphans.sweep.folder import (
     Measured,
     changed_at,
+    hidden_processes,
     measure,
     opened,
     records_of,
+    refuse_if_open,
     same_as_judged,
     told_by_name,
     topic_id,
 )
-from dashboard.orphans.sweep.sweep_items import Item
-from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, sizes
-from dashboard.orphans.sweep.sweep_openers import hidden_processes, refuse_if_open
-from dashboard.orphans.sweep.sweep_places import LogDir
-from dashboard.orphans.sweep.sweep_quarantine import Clock, new_item_name
-from dashboard.orphans.sweep.sweep_report import Outcome, Refusal, Report, over_share
-from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
+from dashboard.orphans.sweep.items import Item
+from dashboard.orphans.sweep.live import Cluster, LiveCheck, sizes
+from dashboard.orphans.sweep.places import LogDir
+from dashboard.orphans.sweep.quarantine import Clock, new_item_name
+from dashboard.orphans.sweep.report import Outcome, Refusal, Report, over_share
+from dashboard.orphans.sweep.site import Options, Site, open_site
 from dashboard.orphans.verdicts import Verdict, Verdicts
 
 
@@ -113,7 +114,7 @@ def refuse_wrong_clock(verdicts: Verdicts, now: datetime) -> None:
 
 def refuse_by_verdict(row: Verdict) -> None:
     """Raises Refusal `verdict` unless the row says that its folder may go."""
-    if row.verdict != orphan_acts.REMOVABLE:
+    if row.verdict != acts.REMOVABLE:
         raise Refusal("verdict", f"{row.verdict}: {row.reason}")
     if row.topic_id is None:
         raise Refusal("topic-id", "without a topic id nobody can tell whose it was")
@@ -317,7 +318,7 @@ class _Sweep:
         there = {(d.path, name) for d in site.log_dirs for name in d.names()}
         leaving = [
             row for row in rows
-            if row.verdict == orphan_acts.REMOVABLE and (row.log_dir, row.directory) in there
+            if row.verdict == acts.REMOVABLE and (row.log_dir, row.directory) in there
         ]  # fmt: skip
         gone = sum(r.size_bytes or 0 for r in leaving) + sum(lying)
         hosted = sum(sizes(site.answer, site.log_dirs).values())

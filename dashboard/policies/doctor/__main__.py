@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import LowwaterError
-from dashboard.policies.doctor.apart import KEY
+from dashboard.policies.apart import KEY
 from dashboard.policies.doctor.repartition import diagnose
 from dashboard.purge.journal.journal import open_default
 from dashboard.settings.settings import load

@@ -19,7 +19,7 @@ from dashboard.history.week.rows import ABSENT
 from dashboard.policies.doctor.diagnosis import Evidence, Rules
 from dashboard.policies.doctor.history import History, Owner
 from dashboard.policies.doctor.pace import Pace, Signs, unlimited
-from dashboard.purge.journal.journal_gate import Sent
+from dashboard.purge.journal.gate import Sent
 from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
 from dashboard.store.snapshots import ClusterStore
 

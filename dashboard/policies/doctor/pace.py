@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dashboard.domain.columns import Flags, Ints
 from dashboard.history.week.rows import ABSENT
 from dashboard.policies.doctor.history import History
-from dashboard.purge.journal.journal_gate import Sent
+from dashboard.purge.journal.gate import Sent
 
 _PURGES_PER_SEGMENT = 10  # what is advised: a purge frees a segment a tenth of its time late
 _MINUTE = 60

@@ -25,8 +25,8 @@ from dashboard.policies.doctor.history import History, read_history
 from dashboard.policies.doctor.pace import Pace, paces, read_signs
 from dashboard.policies.doctor.words import INTERVAL, INTERVAL_DEFAULT_MS, bytes_said
 from dashboard.policies.service.switching import is_for, standing
+from dashboard.purge.journal.gate import Sent, sent_between
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_gate import Sent, sent_between
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
 from dashboard.settings.settings import Settings

@@ -19,9 +19,9 @@ from dashboard.core.errors import SettingsError, StoreError
 from dashboard.core.words import binary
 from dashboard.history.findings_age import unusable
 from dashboard.policies.matching import Newest, read
+from dashboard.purge.journal.alerts import AlertRow, Event
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_alerts import AlertRow, Event
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.purge.receipt.alerts import reverted
 from dashboard.settings.settings import Settings
 from dashboard.store.finding_rows import DiskRow, OrphanRow

@@ -15,7 +15,7 @@ from dashboard.policies import matching
 from dashboard.policies.service.outcome import Outcome, guarded
 from dashboard.purge.evidence.estimates import most_freed
 from dashboard.purge.evidence.revived import came_back
-from dashboard.purge.journal.journal_policies import Use
+from dashboard.purge.journal.policies import Use
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import PlanRequest, Read, read_live
 from dashboard.purge.plan.facts import config_values, unread

@@ -15,7 +15,7 @@ from dashboard.core.errors import LowwaterError, unexpected
 from dashboard.purge.execute.carrying import run_lock
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.cluster_seam import Cluster
-from dashboard.purge.receipt.on_disk import Checkpoints
+from dashboard.purge.receipt.receipt import Checkpoints
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 
 _IDLE_SECONDS = 1.0

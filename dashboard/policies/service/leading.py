@@ -13,7 +13,7 @@ from typing import Protocol
 
 from dashboard.core.errors import ClusterError
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import Lease
+from dashboard.purge.journal.policies import Lease
 from dashboard.purge.plan.cluster_seam import Cluster
 
 TTL = timedelta(seconds=15)

@@ -20,13 +20,12 @@ from dashboard.purge.execute.archiving import Reading
 from dashboard.purge.execute.carrying import carry_out, held, say
 from dashboard.purge.jobs.queue import enqueue_policy
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import PolicyClaim
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal.policies import PolicyClaim
+from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.plan import Plan
-from dashboard.settings.current import CurrentSettings
+from dashboard.settings.current import CurrentSettings, each_second
 from dashboard.settings.policies.section import Policy
-from dashboard.settings.read_only import each_second
 from dashboard.settings.settings import Settings
 from dashboard.store import own_reads
 from dashboard.store.connections import client_of_run

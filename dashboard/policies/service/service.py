@@ -27,11 +27,11 @@ from dashboard.policies.service.purging import Applications, Job, Site, at_once
 from dashboard.policies.service.switching import is_for, on_and_undefined, standing
 from dashboard.purge.jobs.queue import STALE_AFTER
 from dashboard.purge.jobs.queue_refusals import stopped
-from dashboard.purge.journal.journal_policies import Hold, Lease, PolicyState
-from dashboard.purge.receipt.on_disk import Checkpoints
+from dashboard.purge.journal.policies import Hold, Lease, PolicyState
+from dashboard.purge.receipt.receipt import Checkpoints
+from dashboard.settings.current import wrong
 from dashboard.settings.policies.policy import is_open, next_open
 from dashboard.settings.policies.section import Policy
-from dashboard.settings.read_only import wrong
 
 _MOST_BACKOFF = timedelta(seconds=30)
 _SHORTEST_SECONDS = 0.05

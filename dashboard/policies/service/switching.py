@@ -14,7 +14,7 @@ from dashboard.people import people
 from dashboard.people.people import Who
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import Lease, PolicyState
+from dashboard.purge.journal.policies import Lease, PolicyState
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.clocks import newest_seen

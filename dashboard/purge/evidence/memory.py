@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dashboard.core.clock import format_time, microseconds
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import ANY_TOPIC, Guard, TopicPartition
-from dashboard.history import met_readers
-from dashboard.history.deleted import deleted
+from dashboard.history import past_groups
 from dashboard.history.findings_age import holes, late, newest_analysis, reasons, told_since
 from dashboard.history.known_since import began_at, carried_since, goes_on_from, known_since
-from dashboard.history.met_readers import Met
 from dashboard.history.once import Once
+from dashboard.history.past_groups import Met, deleted, streams_known
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
-from dashboard.history.streams_groups import known
 from dashboard.purge.evidence.estimates import leaders_keeping, of_curves
-from dashboard.purge.journal.journal_rows import RestedOn
+from dashboard.purge.journal.rows import RestedOn
 from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarget
@@ -66,12 +64,12 @@ def met(store: ClusterStore, topics: Iterable[str], now: datetime | None = None)
 
 def _met(store: ClusterStore, wanted: list[str], now: datetime | None) -> Met:
     analysis = _analysis(store)
-    found = met_readers.known(store, analysis, topics=wanted)
+    found = past_groups.known(store, analysis, topics=wanted)
     untold = {group for group, topic in found if topic == ANY_TOPIC}
     if not untold:
         return found
     seen = _offset_seen(store, analysis, sorted(untold))
-    return met_readers.without_told(found, seen, met_readers.a_week_past(store, now))
+    return past_groups.without_told(found, seen, past_groups.a_week_past(store, now))
 
 
 def _topics_there(store: ClusterStore) -> dict[str, str | None]:
@@ -96,7 +94,7 @@ def _offset_seen(
         for table in _last_known(store, analysis, chosen, [*_OFFSET, *_OF])
         for row in table.to_pylist()
     ]
-    for snapshot in told_since(store, analysis, met_readers.DETAIL, None):
+    for snapshot in told_since(store, analysis, past_groups.DETAIL, None):
         found = store.read(
             "snapshots", snapshot, "group_offsets", [*_OFFSET, "topic_no"], only=chosen
         )
@@ -149,7 +147,7 @@ def _unpruned(store: ClusterStore, read: Callable[[], Found]) -> Found:
 
 
 def _streams(store: ClusterStore) -> frozenset[str]:
-    return frozenset(known(store, _analysis(store)))
+    return frozenset(streams_known(store, _analysis(store)))
 
 
 def _analysis(store: ClusterStore) -> Manifest | None:

@@ -25,9 +25,9 @@ from dashboard.core.words import duration
 from dashboard.domain.model import WORKERS, Guard
 from dashboard.history.seen_topics import ids_of
 from dashboard.purge.evidence import memory
-from dashboard.purge.journal.journal_head import journal_in
-from dashboard.purge.journal.journal_reads import JournalReads
-from dashboard.purge.journal.journal_rows import RestedOn
+from dashboard.purge.journal.head import journal_in
+from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.rows import RestedOn
 from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan.guards import Finding, of_history
 from dashboard.purge.plan.resolve import History
@@ -137,7 +137,7 @@ class Standards:
     `purge`: the section's settings, as they are now; `readings`: what brokers' metrics tell of
     unseen readers; `remembered`: the last known offsets of groups, also of those that came and went
     since the plan; `streams`: those that were Kafka Streams applications; `met`: when groups were
-    met on a topic, as `met_readers` has it; `rested`: runs whose history the store must have.
+    met on a topic, as `past_groups` has it; `rested`: runs whose history the store must have.
     """
 
     declarations: Mapping[str, TopicDeclaration]

@@ -25,7 +25,7 @@ from dashboard.archive.manifest import (
 from dashboard.archive.place import Place, committed
 from dashboard.core.errors import ArchiveError, RefusedError
 from dashboard.domain.model import EpochEnd, TopicPartition
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import Plan
 

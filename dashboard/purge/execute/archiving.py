@@ -35,7 +35,7 @@ from dashboard.purge.evidence.look import refuse_without_offsets_topic
 from dashboard.purge.execute.archive_gate import InPlace, Lying, Proofs, other_records, unproved
 from dashboard.purge.execute.recheck import Rechecked, Refusal
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import Plan

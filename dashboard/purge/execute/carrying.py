@@ -22,9 +22,9 @@ from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.archiving import Archiving, Reading
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.jobs.queue_refusals import late, switched_off
+from dashboard.purge.journal.gate import refuse_off
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_gate import refuse_off
-from dashboard.purge.journal.journal_rows import RestedOn, RunRow
+from dashboard.purge.journal.rows import RestedOn, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.policies.policy import Policy, is_open, next_open

@@ -58,7 +58,7 @@ from dashboard.purge.execute.stop_rules import (
 )
 from dashboard.purge.forecast.waits import expected, long_polls
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
+from dashboard.purge.journal.rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import Plan

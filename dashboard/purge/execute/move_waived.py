@@ -16,7 +16,7 @@ from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartit
 from dashboard.purge.execute.readback import Seen, read_back
 from dashboard.purge.execute.stop_rules import PAUSED
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.moves import MoveRow, answered, judged, refused
 

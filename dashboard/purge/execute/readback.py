@@ -20,7 +20,7 @@ from dashboard.purge.execute.topic_identity import (
     gone,
     read_views,
 )
-from dashboard.purge.journal.journal_rows import Follower
+from dashboard.purge.journal.rows import Follower
 from dashboard.purge.plan.cluster_seam import Cluster
 
 GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named

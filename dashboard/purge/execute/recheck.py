@@ -19,7 +19,7 @@ from dashboard.domain.model import (
 from dashboard.purge.evidence.revived import revived, still_waived
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, offsets_reused
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import (
     GroupClaim,

@@ -11,11 +11,11 @@ from datetime import timedelta
 from dashboard.core.clock import Mark, Stopwatch
 from dashboard.core.errors import BrokerError, ClusterError
 from dashboard.domain.model import DeleteRecordsResult, TopicPartition
-from dashboard.purge.evidence.rights_needed import MissingRight
+from dashboard.domain.rights import MissingRight
 from dashboard.purge.execute.archive_gate import Proofs, refuse_unproved
 from dashboard.purge.execute.states import answered, unanswered
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, WaitForecast
+from dashboard.purge.journal.rows import PartitionRow, RunRow, WaitForecast
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dashboard.domain.model import DeleteRecordsPartitionResult
 from dashboard.purge.execute.readback import GONE, Seen
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 
 # Kafka refuses these before it truncates: OFFSET_OUT_OF_RANGE, INVALID_TOPIC,
 # TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (nothing was sent), POLICY_VIOLATION.

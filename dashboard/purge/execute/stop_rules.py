@@ -20,8 +20,8 @@ from dashboard.core.errors import ClusterError, LowwaterError, RefusedError
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.states import followed, not_sent, run_state, unanswered
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Options, PartitionRow, RunRow
-from dashboard.purge.journal.journal_wishes import silent
+from dashboard.purge.journal.rows import Options, PartitionRow, RunRow
+from dashboard.purge.journal.wishes import silent
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.moves import refused
 

@@ -23,7 +23,7 @@ from dashboard.core.words import duration, plural
 from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.forecast.reading import APART_SECONDS, Reading, Replica, fetch_waits
 from dashboard.purge.forecast.stalls import UNUSABLE, Stall, stalls_of
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, WaitForecast
+from dashboard.purge.journal.rows import PartitionRow, RunRow, WaitForecast
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.receipt.model import RequestWait, Sample

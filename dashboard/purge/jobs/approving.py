@@ -16,7 +16,7 @@ from dashboard.purge.jobs import queue_refusals as refuse
 from dashboard.purge.jobs.requests import Approval, Asked, PurgeRequest, refuse_closed
 from dashboard.purge.jobs.worker_process import spawn
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.people import PeopleSettings
 from dashboard.settings.settings import Settings

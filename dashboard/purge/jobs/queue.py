@@ -19,8 +19,8 @@ from dashboard.purge.jobs import approving
 from dashboard.purge.jobs import queue_refusals as refuse
 from dashboard.purge.jobs.worker_process import ReadyWorker, spawn
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import PolicyClaim
-from dashboard.purge.journal.journal_rows import MODES, Options, RunRow, RunView
+from dashboard.purge.journal.policies import PolicyClaim
+from dashboard.purge.journal.rows import MODES, Options, RunRow, RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.purge import check_request_timeout

@@ -14,8 +14,8 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.safety.guard_texts import guard
+from dashboard.settings.current import why_read_only
 from dashboard.settings.policies.section import POLICY_LIFTABLE, Policy
-from dashboard.settings.read_only import why
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore, Store
 
@@ -29,7 +29,7 @@ def read_only(settings: Settings, journal: Journal) -> None:
 
 def stopped(settings: Settings, journal: Journal) -> str | None:
     """Why every purge is switched off now, in the settings or the journal; None: none is."""
-    return why(settings) or switched_off(journal)
+    return why_read_only(settings) or switched_off(journal)
 
 
 def switched_off(journal: Journal) -> str | None:

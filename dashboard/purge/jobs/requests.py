@@ -8,7 +8,7 @@ from datetime import datetime
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 
 
 @dataclass(frozen=True, slots=True)

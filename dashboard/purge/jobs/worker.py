@@ -24,14 +24,13 @@ from dashboard.purge.execute.archiving import Reading, refuse_unreached
 from dashboard.purge.execute.carrying import carry_out, held, say
 from dashboard.purge.execute.stop_rules import expires_at
 from dashboard.purge.jobs.worker_process import told_run
+from dashboard.purge.journal.head import journal_in
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_head import journal_in
-from dashboard.purge.journal.journal_rows import RunRow
-from dashboard.purge.receipt.on_disk import Checkpoints
+from dashboard.purge.journal.rows import RunRow
+from dashboard.purge.receipt.receipt import Checkpoints
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from dashboard.settings import settings as settings_file
-from dashboard.settings.current import CurrentSettings
-from dashboard.settings.read_only import each_second, either
+from dashboard.settings.current import CurrentSettings, each_second, either
 from dashboard.settings.settings import Settings
 from dashboard.store import own_reads
 from dashboard.store.connections import client_of_run

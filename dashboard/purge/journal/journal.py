@@ -18,22 +18,22 @@ from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.purge.jobs.requests import Approval, Asked, PurgeRequest, refuse_closed
-from dashboard.purge.journal import journal_gate as gate
-from dashboard.purge.journal.journal_alerts import JournalAlerts
-from dashboard.purge.journal.journal_file import append
-from dashboard.purge.journal.journal_head import journal_in
-from dashboard.purge.journal.journal_pack import pack, readable, unpack
-from dashboard.purge.journal.journal_policies import JournalPolicies, PolicyClaim
-from dashboard.purge.journal.journal_reads import JournalReads
-from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES, Options, PartitionRow
-from dashboard.purge.journal.journal_tables import (
+from dashboard.purge.journal import gate
+from dashboard.purge.journal.alerts import JournalAlerts
+from dashboard.purge.journal.file import append
+from dashboard.purge.journal.head import journal_in
+from dashboard.purge.journal.pack import pack, readable, unpack
+from dashboard.purge.journal.policies import JournalPolicies, PolicyClaim
+from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.rows import OPEN_RUN_STATES, Options, PartitionRow
+from dashboard.purge.journal.tables import (
     put,
     put_moves,
     refuse_again,
     refuse_busy,
     targets_of,
 )
-from dashboard.purge.journal.journal_wishes import JournalWishes
+from dashboard.purge.journal.wishes import JournalWishes
 from dashboard.purge.plan.moves import MoveRow, planned_moves
 from dashboard.purge.plan.plan import Plan, decisions
 from dashboard.purge.receipt.model import KeptRecords, Receipt, Sample
@@ -241,7 +241,7 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
 
         Raises RefusedError PLAN_ALREADY_APPLIED or TOPIC_BUSY: the database's own uniqueness
         decides, so that racing callers get one run; for a policy's run also what
-        `journal_gate.admit` refuses, for an approved one REQUEST_CLOSED or REQUEST_EXPIRED.
+        `gate.admit` refuses, for an approved one REQUEST_CLOSED or REQUEST_EXPIRED.
         """
         options.all_known("what was asked for")
         run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"

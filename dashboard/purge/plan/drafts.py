@@ -10,9 +10,9 @@ from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.domain.model import TopicPartition
+from dashboard.domain.rights import MissingRight, missing
 from dashboard.purge.evidence import memory, sampled, standards
 from dashboard.purge.evidence.revived import in_force
-from dashboard.purge.evidence.rights_needed import MissingRight, missing
 from dashboard.purge.evidence.standards import readings, rested
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PlanFacts, read_facts

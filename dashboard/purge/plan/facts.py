@@ -132,9 +132,9 @@ class PlanFacts:
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     missed: frozenset[tuple[str, str]] = frozenset()  # topic, and a group that was down since
     by_name: frozenset[str] = frozenset()  # groups that settings say subscribe to no pattern
-    deleted: frozenset[str] = frozenset()  # groups that somebody deleted lately (`history.deleted`)
+    deleted: frozenset[str] = frozenset()  # groups that somebody deleted lately
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
-    # When kept snapshots met groups on a topic, as `met_readers` has them.
+    # When kept snapshots met groups on a topic, as `past_groups` has them.
     met: Mapping[tuple[str, str], int] = field(default_factory=dict)
     unknown_to: str | None = None  # the data folder, where it has no snapshot of the cluster
     elsewhere: Guard | None = None  # the folder does not go on from what purges rested on

@@ -21,8 +21,8 @@ from dashboard.core.canonical import (
 from dashboard.core.errors import PlanError, RefusedError, SettingsError
 from dashboard.core.words import called
 from dashboard.domain.model import Guard, TopicPartition
+from dashboard.domain.rights import MissingRight
 from dashboard.history.known_since import is_told
-from dashboard.purge.evidence.rights_needed import MissingRight
 from dashboard.purge.plan.facts import GroupClaim, PlanFacts
 from dashboard.purge.plan.guards import Finding, Lifted, Override, Waiver, findings, lift
 from dashboard.purge.plan.resolve import ResolvedTarget

@@ -20,9 +20,9 @@ from datetime import datetime
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.words import behind, brokers, closing, duration, plural
 from dashboard.purge.execute.states import all_arrived
-from dashboard.purge.journal.journal_file import append
-from dashboard.purge.journal.journal_reads import JournalReads
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+from dashboard.purge.journal.file import append
+from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.rows import Follower, PartitionRow
 
 _READ_AFTER = "coalesce(json_extract(plain(p.body), '$.read_after'), -1)"
 

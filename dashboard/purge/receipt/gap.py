@@ -14,7 +14,7 @@ from datetime import datetime
 
 from dashboard.core.clock import format_time
 from dashboard.purge.forecast import waits
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt, TopicOutcome
 
 _MOST_NAMED = 3

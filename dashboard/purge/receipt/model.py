@@ -112,7 +112,7 @@ class ReplicaReceipt(_Replica):
     So `dropped_bytes` left, of which `freed_bytes` are the purge's, sure to `unsure_bytes`. No more
     is counted of a log that `restarted`, that `moved` to another log dir or off its broker, or that
     was `undone` before the purge had reached it. `durable_at`: when a scan of its disk first showed
-    the log start there at the target or past it (`on_disk`).
+    the log start there at the target or past it (`receipt.Checkpoints`).
     """
 
     before_bytes: int

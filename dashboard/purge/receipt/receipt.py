@@ -1,24 +1,33 @@
-"""The receipt of a run: bytes predicted against bytes freed, who freed the rest, why they differ.
+"""The receipt of a run: bytes predicted against bytes freed, who freed the rest, why they differ;
+and which log starts are on their brokers' disks, by the checkpoint files that inventories took.
 
 Sizes come from DescribeLogDirs: before each partition's request, then sampled until final. What
 producers wrote in between is added, and what retention took above the target is told apart by the
-log start (`receipt_bytes`). It reads them too; all here is pure.
+log start (`receipt_bytes`). It reads them too; all but `Checkpoints` is pure.
+
+A log start is in memory alone until its broker writes `log-start-offset-checkpoint`, once a minute
+and with fsync (kafka.log.LogManager, CheckpointFile). One that was seen there outlives a power
+failure. A log that begins with its first segment has no entry: nothing is told of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dashboard.core.clock import parse_time
+from dashboard.core.errors import StoreError
+from dashboard.core.words import plural
 from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.execute.states import all_arrived, doubtful, followed
 from dashboard.purge.forecast.waits import requests
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.plan import Plan
-from dashboard.purge.receipt import on_disk, receipt_bytes
+from dashboard.purge.receipt import receipt_bytes
 from dashboard.purge.receipt.gap import cause
 from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample
 
@@ -35,7 +44,7 @@ _DEFAULTS_MS = {
 
 class Settle(NamedTuple):
     """How long after the last replica arrived its bytes have left, and after that, until its log
-    start is surely on its disk: a scan may show it there sooner (`on_disk`).
+    start is surely on its disk: a scan may show it there sooner (`Checkpoints`).
     """
 
     freed: timedelta
@@ -167,7 +176,7 @@ def advance(
     last: bool = False,
     gone: Collection[str] = (),
     later: Mapping[TopicPartition, Collection[int]] = MappingProxyType({}),
-    entries: on_disk.Entries = MappingProxyType({}),
+    entries: Entries = MappingProxyType({}),
 ) -> Receipt:
     """The receipt after one more sample of `measure`; final once all assigned replicas have rested
     for `settle`, when bytes have left, and `checkpoint`, when log starts are on disk.
@@ -193,8 +202,7 @@ def advance(
         for old in receipt.measured
     ]
     looked = [
-        on_disk.proved(part, entries.get(part.place, ()), of[part.key].target_offset)
-        for part in looked
+        proved(part, entries.get(part.place, ()), of[part.key].target_offset) for part in looked
     ]
     there = [row for row in rows if row.topic not in gone]
     moved = [row for row in there if row.state != "not_done"]  # by this run, or there already
@@ -237,3 +245,108 @@ def _away(part: ReplicaReceipt, row: PartitionRow) -> bool:
     if row.leader_id is None or row.state not in _READ:
         return False
     return part.broker_id not in {row.leader_id, *(f.broker_id for f in row.followers)}
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dashboard.store.snapshots import ClusterStore
+
+FILE = "log-start-offset-checkpoint"
+_EVERY = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a log dir's file, as a scan of that disk found it."""
+
+    log_dir: str
+    offset: int
+    scanned_at: datetime
+
+
+Entries = Mapping[Place, Collection[Entry]]
+
+
+@dataclass
+class Checkpoints:
+    """What the newest snapshot's inventories tell; one may serve all runs that are followed.
+
+    The store may be far away: it is asked for a newer snapshot every ten seconds at most, and each
+    snapshot is read once.
+    """
+
+    store: ClusterStore
+    now: Callable[[], datetime]
+    _asked_at: datetime | None = None
+    _known: str | None = None
+    _scanned_at: Mapping[int, datetime] = field(default_factory=dict)  # by broker
+    _lines: pa.Table | None = None
+
+    def read(self, keys: Collection[TopicPartition]) -> Entries:
+        """Entries of these partitions by place; none where no inventory tells any. What cannot be
+        read proves nothing: it is tried again, and waited for meanwhile.
+        """
+        now = self.now()
+        if self._asked_at is None or not timedelta(0) <= now - self._asked_at < _EVERY:
+            self._asked_at = now
+            with suppress(StoreError):
+                self._look()
+        found: dict[Place, list[Entry]] = {}
+        for row in self._of({key.topic for key in keys}):
+            key, broker = TopicPartition(row["topic"], row["partition"]), row["broker_id"]
+            if key in keys and broker in self._scanned_at:
+                entry = Entry(row["log_dir"], row["offset"], self._scanned_at[broker])
+                found.setdefault((*key, broker), []).append(entry)
+        return found
+
+    def _look(self) -> None:
+        newest = self.store.latest("snapshots")
+        if newest is None or newest == self._known:
+            return
+        told = self.store.manifest("snapshots", newest).details.get("inventories") or ()
+        lines = self._read(newest) if told else None  # else pyarrow is not needed either
+        self._scanned_at = {one["broker_id"]: parse_time(one["scanned_at"]) for one in told}
+        self._known, self._lines = newest, lines
+
+    def _read(self, snapshot: str) -> pa.Table:
+        import pyarrow.compute as pc
+
+        columns = ["broker_id", "log_dir", "file", "topic", "partition", "offset"]
+        wanted = pc.field("file") == FILE
+        return self.store.read("snapshots", snapshot, "checkpoints", columns, only=wanted)
+
+    def _of(self, topics: Collection[str]) -> list[dict[str, Any]]:
+        if self._lines is None:
+            return []
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = pc.is_in(self._lines["topic"], pa.array(sorted(topics), pa.string()))
+        return list(self._lines.filter(wanted).to_pylist())
+
+
+def proved(part: ReplicaReceipt, entries: Collection[Entry], target: int) -> ReplicaReceipt:
+    """With `durable_at` once a scan shows its log start at the target or past it.
+
+    An entry beyond what the broker itself tells now is of another log of that name.
+    """
+    if part.left_out or part.undone:
+        return replace(part, durable_at=None)
+    start = part.log_start_offset
+    if part.durable_at is not None or start is None:
+        return part
+    here = [e for e in entries if e.log_dir == part.log_dir and target <= e.offset <= start]
+    return replace(part, durable_at=min((e.scanned_at for e in here), default=None))
+
+
+def on_disk_said(receipt: Receipt) -> str:
+    """`2 of 3 replicas have their log start on disk, …`; empty where no scan told any."""
+    parts = receipt.replicas
+    durable = sum(part.durable_at is not None for part in parts)
+    if not durable:
+        return ""
+    counted = "every replica has its" if durable == len(parts) else (
+        f"{durable} of {plural(len(parts), 'replica')} have their"
+    )  # fmt: skip
+    return f"{counted} log start on disk, as scans of them show"

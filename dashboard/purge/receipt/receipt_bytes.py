@@ -25,7 +25,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import PlannedPartition

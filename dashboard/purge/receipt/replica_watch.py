@@ -14,13 +14,13 @@ from dashboard.purge.execute.readback import GONE, Seen, read_back
 from dashboard.purge.execute.states import doubtful, followed, looked_after, run_state, settled
 from dashboard.purge.execute.topic_identity import doubts, gone
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunRow
+from dashboard.purge.journal.rows import Follower, PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.moves import MoveRow, skipped_records
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.receipt import receipt, receipt_bytes
 from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample, TopicOutcome
-from dashboard.purge.receipt.on_disk import Checkpoints, Entries
+from dashboard.purge.receipt.receipt import Checkpoints, Entries
 
 # How fast followers that are behind close in on their leader, from successive reads.
 

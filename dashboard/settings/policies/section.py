@@ -11,8 +11,10 @@ from typing import Any
 from dashboard.core.errors import SettingsError
 from dashboard.core.words import parse_size
 from dashboard.settings.archive import check_url
-from dashboard.settings.policies.policy import PRESET_LIFTS, REPARTITION, Policy
-from dashboard.settings.policies.words import (
+from dashboard.settings.policies.policy import (
+    PRESET_LIFTS,
+    REPARTITION,
+    Policy,
     Trigger,
     Window,
     check_target,

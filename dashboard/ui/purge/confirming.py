@@ -15,7 +15,7 @@ from dashboard.purge.forecast import forecast as forecasts
 from dashboard.purge.forecast import text as forecast_text
 from dashboard.purge.forecast.forecast import Forecast
 from dashboard.purge.jobs import queue, queue_refusals
-from dashboard.purge.journal.journal_rows import MODES
+from dashboard.purge.journal.rows import MODES
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge.drafting import Draft, forget, replaced

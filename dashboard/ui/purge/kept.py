@@ -13,7 +13,7 @@ import streamlit as st
 from dashboard.archive.summary import Summary, summaries
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 from dashboard.settings.settings import Settings
 from dashboard.ui.components import grid, in_browser, states
 from dashboard.ui.components.markup import plain

@@ -11,10 +11,10 @@ import streamlit as st
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.purge.jobs import queue_refusals
-from dashboard.purge.plan import plan_words
+from dashboard.purge.plan import words
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.preview import GroupLoss, Preview, preview
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge.runs import open_journal
@@ -87,7 +87,7 @@ def totals_html(view: Preview, price: Price | None = None) -> str:
     unmeasured = totals.unmeasured_partitions
     missing = f", {unmeasured} not measured" if unmeasured else ""
     # The figure stands above: what is left says how sure it is, and what leaves later.
-    told = plan_words.freed(totals).partition(" at once")[2] if free else ""
+    told = words.freed(totals).partition(" at once")[2] if free else ""
     topics = formats.plural(totals.topics, "topic")
     cost = beside(price, totals.bytes_at_once if free else 0)
     cells = (
@@ -243,12 +243,12 @@ def decisions_html(view: Preview) -> str:
         f"({text(o.by)})</p>"
         for o in plan.overrides
     ]
-    told = plan_words.rights_missing(plan.rights_missing) + plan_words.to_keep(view.archive)
-    told += plan_words.coverage(view.coverage)
-    told += plan_words.declared(plan.declarations)
-    told += plan_words.unseen_readers(plan.unseen_readers)
-    told += plan_words.capped(plan.partitions)
-    told += plan_words.tiers(plan.partitions)
+    told = words.rights_missing(plan.rights_missing) + words.to_keep(view.archive)
+    told += words.coverage(view.coverage)
+    told += words.declared(plan.declarations)
+    told += words.unseen_readers(plan.unseen_readers)
+    told += words.capped(plan.partitions)
+    told += words.tiers(plan.partitions)
     lines += [f"<p>{text(sentence)}.</p>" for sentence in told]
     return f'<div class="lw">{"".join(lines)}</div>' if lines else ""
 

@@ -14,10 +14,9 @@ from dashboard.core.clock import utc_now
 from dashboard.core.words import first_letter_up
 from dashboard.domain.model import BrokerMetric
 from dashboard.purge.forecast import waits
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
-from dashboard.purge.journal.journal_tables import watching
+from dashboard.purge.journal.rows import PartitionRow, RunRow, RunView
+from dashboard.purge.journal.tables import watching
 from dashboard.purge.plan.moves import MoveRow
-from dashboard.purge.receipt import on_disk
 from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,
@@ -26,7 +25,8 @@ from dashboard.purge.receipt.alerts import (
     reverted_topics,
 )
 from dashboard.purge.receipt.model import Receipt
-from dashboard.settings.price import Price, beside
+from dashboard.purge.receipt.receipt import on_disk_said
+from dashboard.settings.sections import Price, beside
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import text
@@ -151,7 +151,7 @@ def _notes(receipt: Receipt) -> list[str]:
         notes.append(f"{text(first_letter_up(told))}.")
     if unmeasured := receipt.unmeasured_partitions:
         notes.append(f"{formats.plural(unmeasured, 'partition')} had no prediction.")
-    if durable := on_disk.said(receipt):
+    if durable := on_disk_said(receipt):
         notes.append(f"{text(first_letter_up(durable))}.")
     if receipt.retention_bytes:
         notes.append(f"Retention took {markup.size(receipt.retention_bytes)}, not counted.")

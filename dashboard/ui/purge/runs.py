@@ -16,13 +16,13 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal import journal as journals
+from dashboard.purge.journal.chain import Chain
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_chain import Chain
-from dashboard.purge.journal.journal_pack import Stored
-from dashboard.purge.journal.journal_rows import RunRow, Verification
+from dashboard.purge.journal.pack import Stored
+from dashboard.purge.journal.rows import RunRow, Verification
 from dashboard.purge.receipt.alerts import Reverted, reverted
 from dashboard.purge.receipt.model import Receipt
-from dashboard.settings.price import Price, beside
+from dashboard.settings.sections import Price, beside
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.components.states import guarded, show_error
 from dashboard.ui.session import context, routes

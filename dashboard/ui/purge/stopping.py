@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
-from dashboard.settings import read_only
+from dashboard.settings import current
 from dashboard.ui.components import markup, states
 from dashboard.ui.purge.runs import open_journal, past_runs
 from dashboard.ui.session import access, context, routes
@@ -22,7 +22,7 @@ def switch(journal: Journal) -> None:
     drawn a moment ago, or a second one in its place, never means the other.
     """
     stopped = journal.stopped()
-    if (reason := read_only.why(context.settings())) is not None:
+    if (reason := current.why_read_only(context.settings())) is not None:
         st.caption(markup.plain(f"⏸ Every purge is switched off: {reason}."))
         return
     if not access.may("approver"):
@@ -47,7 +47,7 @@ def offer() -> None:
     click that does nothing yet. Nothing for those who may not, or where all is stopped already by
     the settings; the way to Audit, where an approver allows purges again.
     """
-    if read_only.why(context.settings()) is not None or not access.may("approver"):
+    if current.why_read_only(context.settings()) is not None or not access.may("approver"):
         return
     if open_journal().stopped():
         routes.link("audit", "⏸ Every purge is stopped: allow them again on Audit")

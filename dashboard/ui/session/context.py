@@ -24,7 +24,7 @@ from dashboard.estimate import curve_tables
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.settings import settings as settings_files
 from dashboard.settings.current import CurrentSettings
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 from dashboard.settings.settings import Settings
 from dashboard.store.attempts import Seen
 from dashboard.store.snapshot_files import Kind, Manifest

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.replicas.cuts import Rolls
 from analytics.replicas.history import KNOTS, extended
+from analytics.replicas.points import Rolls
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.estimate.curves import HISTORY, PROPORTIONAL, UNKNOWN, Curves
 from tests.unit.analytics.logs import Log, freed, nothing, places, points, seen

@@ -15,7 +15,7 @@ from dashboard.history import findings_age
 from dashboard.history.findings_age import holes
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence import memory
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store import snapshot_files
 from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot, names

@@ -12,7 +12,7 @@ from dashboard.history.findings_age import holes
 from dashboard.history.known_since import carried_since, known_since
 from dashboard.history.pruning import prune, prune_snapshots
 from dashboard.purge.evidence import memory
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot, names
 

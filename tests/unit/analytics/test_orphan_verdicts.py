@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analytics.orphans.orphans import Facts, in_words, later, verdict
-from dashboard.domain.orphan_acts import CHECKPOINT_ENTRY, KINDS, NEVER, REMOVABLE, SCHEDULED
+from dashboard.domain.acts import CHECKPOINT_ENTRY, KINDS, NEVER, REMOVABLE, SCHEDULED
 
 NOW = datetime(2026, 3, 8, 4, tzinfo=UTC)
 DELAY = timedelta(hours=2)

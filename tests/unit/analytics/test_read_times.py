@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics.metrics.read_times import read_times, seconds
+from analytics.metrics.scrapes import read_times, seconds
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of

@@ -13,7 +13,7 @@ from analytics.job import Analyzed
 from dashboard.history.known_since import carried_since
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence import memory
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot, names
 

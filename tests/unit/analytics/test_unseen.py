@@ -15,7 +15,7 @@ import pytest
 from analytics import kernels
 from analytics.bucket_view import Place
 from analytics.metrics import unseen
-from dashboard.collect.collected_tables import table_of, to_arrow
+from dashboard.collect.tables import table_of, to_arrow
 from dashboard.core.clock import format_time
 from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, labels
 from dashboard.history import readings

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.core import analysis_child
+from dashboard.core import processes
 from tests.support import sample_store
 
 
@@ -27,9 +27,7 @@ def data(tmp_path: Path) -> str:
 @pytest.fixture
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Let `analyze` start this body as its child."""
-    return lambda body: monkeypatch.setattr(
-        analysis_child.sys, "executable", _child(tmp_path, body)
-    )
+    return lambda body: monkeypatch.setattr(processes.sys, "executable", _child(tmp_path, body))
 
 
 def _child(tmp_path: Path, body: str) -> str:
@@ -110,7 +108,7 @@ def test_a_child_without_a_result_is_a_failed_analysis(
 def test_without_a_snapshot_no_child_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(analysis_child.sys, "executable", str(tmp_path / "none"))
+    monkeypatch.setattr(processes.sys, "executable", str(tmp_path / "none"))
     assert main(["analyze", "--data", str(tmp_path), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "NO_SNAPSHOT"
 
@@ -137,7 +135,7 @@ def test_ctrl_c_and_sigterm_end_the_child_and_give_130(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(analysis_child.__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(processes.__file__).parents[2])},
     )
     deadline = time.monotonic() + 120
     while not (tmp_path / "pid").exists() and time.monotonic() < deadline:

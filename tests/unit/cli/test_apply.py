@@ -17,7 +17,7 @@ from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue
-from dashboard.purge.journal import journal_head
+from dashboard.purge.journal import head
 from dashboard.purge.journal.journal import Journal, open_default
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.settings import Settings, load
@@ -319,7 +319,7 @@ def test_an_interruption_while_it_is_queued_says_that_it_is(
             struck.append(file)
             os.kill(os.getpid(), sign)
 
-    monkeypatch.setattr(journal_head.os, "fdatasync", slow)
+    monkeypatch.setattr(head.os, "fdatasync", slow)
     words = ["apply", "plan.json", "--mode", "wait-all", "--confirm", CONFIRM, "--data", "data"]
     assert main([*words, "--json"]) == 130
     answer = json.loads(capsys.readouterr().out)

@@ -15,11 +15,11 @@ from dashboard.archive.place import Place
 from dashboard.archive.sealing import Sealer
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ArchiveError
-from dashboard.domain.archive_acts import Restoration
+from dashboard.domain.acts import Restoration
+from dashboard.purge.journal.archive import archive
 from dashboard.purge.journal.journal import Journal, open_default
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.purge.receipt.model import KeptRecords
-from dashboard.purge.upkeep.journal_archive import archive
 from dashboard.settings.settings import load
 from tests.support import archives
 from tests.unit.cli.plans import a_plan

@@ -24,7 +24,7 @@ from dashboard.cli.machine.collect import describe
 from dashboard.cli.main import main
 from dashboard.collect.collect import Collected
 from dashboard.core.errors import ClusterError
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.snapshots import Connection, Store
 
 COLLECTED = Collected(

@@ -15,7 +15,7 @@ import dashboard.cluster.live
 from dashboard.cli.machine import doctor as verb
 from dashboard.cli.main import main
 from dashboard.core.errors import ClusterError
-from dashboard.doctor import doctor_cluster
+from dashboard.doctor import cluster
 from dashboard.doctor.doctor import Check, Held
 from dashboard.domain.rights import DELETE_TOPIC, DESCRIBE_GROUP, RIGHTS
 from dashboard.store.snapshots import ClusterStore, Store
@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
 
     monkeypatch.setattr(dashboard.cluster.live, "connect", connect)
     monkeypatch.setattr(
-        doctor_cluster, "cluster_checks", lambda _live: [Check("brokers", True, "1 of 1 answered")]
+        cluster, "cluster_checks", lambda _live: [Check("brokers", True, "1 of 1 answered")]
     )
     monkeypatch.setattr(
         verb, "held_rights", lambda _live: tuple(Held(right, True) for right in RIGHTS)

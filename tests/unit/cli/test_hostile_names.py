@@ -17,7 +17,8 @@ import pytest
 import dashboard.cli
 from dashboard.cli import output
 from dashboard.cli.machine import collect, watch
-from dashboard.cli.policies import policies_check, policies_run
+from dashboard.cli.policies import check
+from dashboard.cli.policies import run as policies_run
 from dashboard.cli.purge import preview as live_text
 from dashboard.cli.purge import run as run_text
 from dashboard.cli.purge.preview import describe
@@ -28,12 +29,12 @@ from dashboard.domain.model import Guard, TopicPartition
 from dashboard.policies.checking import Checked
 from dashboard.policies.service.outcome import Outcome
 from dashboard.policies.service.switching import Serving
-from dashboard.policies.simulate.simulate import Simulation
+from dashboard.policies.simulate import Simulation
 from dashboard.purge.forecast.forecast import Forecast, SlowBroker
 from dashboard.purge.forecast.stalls import Stall
-from dashboard.purge.journal.journal_alerts import AlertRow, Event
-from dashboard.purge.journal.journal_policies import Lease
-from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+from dashboard.purge.journal.alerts import AlertRow, Event
+from dashboard.purge.journal.policies import Lease
+from dashboard.purge.journal.rows import PartitionRow, RunView
 from dashboard.purge.plan.guards import Lifted, Override, Waiver
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Declared, Plan
@@ -144,11 +145,11 @@ def _policies(name: str) -> str:
     lease = Lease("c", "h", name, 1, now, now, now + timedelta(hours=1))
     alert = AlertRow(Event("a", "s", name, {}), now, None, 1, now, name)
     service = [
-        policies_check._service(Serving(lease, None, 0, timedelta(hours=1)), now),
-        policies_check._not_told(alert),
-        policies_check._undefined(name),
+        check._service(Serving(lease, None, 0, timedelta(hours=1)), now),
+        check._not_told(alert),
+        check._undefined(name),
     ]
-    return policies_check._text(name, service, [(checked, week)])
+    return check._text(name, service, [(checked, week)])
 
 
 TEXTS: Mapping[str, Callable[[str], str]] = {

@@ -16,9 +16,9 @@ import pytest
 from dashboard.cli.findings import orphans_sweep
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.orphans import verdicts
-from dashboard.orphans.sweep.sweep_log import SweepLog
+from dashboard.orphans.sweep.log import SweepLog
 from dashboard.purge.journal.journal import Journal
 from tests.unit.orphans.sweep_host import STRAY, Host
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.cli.policies.policies_run import _once, _Told
+from dashboard.cli.policies.run import _once, _Told
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
 from dashboard.store.snapshots import ClusterStore, Store

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.purge import run as run_text
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunView
+from dashboard.purge.journal.rows import Follower, PartitionRow, RunView
 from dashboard.purge.receipt.model import Receipt, RequestWait
 from tests.unit.purge.outcomes import run
 

@@ -11,7 +11,7 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import open_default
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.settings.settings import load
 from tests.unit.cli.plans import a_plan
 from tests.unit.purge.outcomes import kept, receipt

@@ -12,7 +12,7 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import open_default
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.settings.settings import load
 from tests.support import sample_store
 from tests.unit.cli.plans import a_plan

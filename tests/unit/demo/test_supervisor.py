@@ -12,7 +12,7 @@ import pytest
 from dashboard.core.errors import DemoError, UsageError
 from dashboard.demo import children, state, supervisor, verbs
 from dashboard.demo.children import Place
-from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid, server_properties
+from dashboard.demo.kafka.brokers import free_ports, kafka_uuid, server_properties
 from dashboard.demo.state import DemoState, ProcessId
 from dashboard.demo.truth import TOPICS
 from dashboard.settings import settings
@@ -138,7 +138,7 @@ def test_loading_without_a_demo_says_how_to_start_one(chosen: Settings) -> None:
 
 
 def test_brokers_know_all_voters_and_listeners_have_their_own_properties() -> None:
-    from dashboard.demo.kafka.server_properties import Listener
+    from dashboard.demo.kafka.brokers import Listener
 
     ports = {i: {"PLAINTEXT": 10 + i, "CONTROLLER": 20 + i, "SASL": 30 + i} for i in (1, 2, 3)}
     doors = [Listener("SASL", "SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "PLAIN"})]
@@ -159,8 +159,8 @@ def test_free_ports_are_distinct_and_below_outgoing_ones() -> None:
 def test_a_port_is_given_once_though_nothing_listens_on_it_yet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dashboard.demo.kafka.server_properties.PORTS", range(15_000, 15_200))
-    monkeypatch.setattr("dashboard.demo.kafka.server_properties._given", set())
+    monkeypatch.setattr("dashboard.demo.kafka.brokers.PORTS", range(15_000, 15_200))
+    monkeypatch.setattr("dashboard.demo.kafka.brokers._given", set())
     first, second = free_ports(60), free_ports(60)
     assert not set(first) & set(second)
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from dashboard.core.clock import utc_now
 from dashboard.orphans.removal import Removal
 from dashboard.orphans.removal_story import Story, read_stories
-from dashboard.orphans.sweep.sweep_report import DayLimit
-from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.report import DayLimit
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.purge.journal.journal import Journal
 from tests.unit.orphans.sweep_acts import whole

@@ -10,11 +10,11 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from dashboard.orphans.sweep import sweep_quarantine
-from dashboard.orphans.sweep.sweep_log import SweepLog
+from dashboard.orphans.sweep import quarantine
+from dashboard.orphans.sweep.log import SweepLog
 
-_append, _rename = SweepLog.append, sweep_quarantine.rename
-_remove = sweep_quarantine.remove
+_append, _rename = SweepLog.append, quarantine.rename
+_remove = quarantine.remove
 
 
 def _die() -> None:
@@ -46,8 +46,8 @@ def arm(point: str) -> None:
         _around(point, "remove", _remove, name, folder, opened)
 
     SweepLog.append = append  # type: ignore[method-assign]
-    sweep_quarantine.rename = lambda *words: _around(point, "rename", _rename, *words)
-    sweep_quarantine.remove = remove
+    quarantine.rename = lambda *words: _around(point, "rename", _rename, *words)
+    quarantine.remove = remove
 
 
 def killed(act: Callable[[], Any], point: str) -> None:

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from dashboard.orphans.sweep.sweep_script import Script, write_script
-from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.script import Script, write_script
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.verdicts import Verdict
 from tests.unit.orphans.sweep_host import Host
 

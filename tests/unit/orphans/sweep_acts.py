@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dashboard.orphans.sweep import sweep_log
-from dashboard.orphans.sweep.sweep_aside import find, restore
-from dashboard.orphans.sweep.sweep_report import Outcome
-from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
+from dashboard.orphans.sweep import log
+from dashboard.orphans.sweep.aside import find, restore
+from dashboard.orphans.sweep.report import Outcome
+from dashboard.orphans.sweep.site import Options, Site, open_site
 from tests.unit.orphans.sweep_host import STRAY, Host
 
 
@@ -29,7 +29,7 @@ def put_back(host: Host, name: str = STRAY, quarantine_dirs: tuple[str, ...] = (
 def kinds(host: Host) -> list[str]:
     folder = os.open(host.quarantine, os.O_RDONLY)
     try:
-        state = sweep_log.read(folder, "here")
+        state = log.read(folder, "here")
     finally:
         os.close(folder)
     assert state.problems == ()

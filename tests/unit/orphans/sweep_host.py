@@ -14,7 +14,7 @@ from typing import Any
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.domain.model import (
     ConfigEntry,
     LogDir,
@@ -26,9 +26,9 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
+from dashboard.orphans.sweep.report import Outcome, Report
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.sweep.sweep import sweep
-from dashboard.orphans.sweep.sweep_report import Outcome, Report
-from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from dashboard.cli.findings import orphans
 from dashboard.cli.parser import new_parser, parse
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.orphans.verdicts import sweep_line
 from dashboard.store.finding_rows import OrphanRow
 from dashboard.store.snapshots import Connection

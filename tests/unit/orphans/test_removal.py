@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 
 from dashboard.core.canonical import written
 from dashboard.core.errors import RefusedError, StoreError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.exporter import own
 from dashboard.orphans.removal import (
     FAILED,
@@ -30,8 +30,8 @@ from dashboard.orphans.removal import (
     removal_families,
 )
 from dashboard.orphans.removal_story import read_stories, tell, untold
-from dashboard.orphans.sweep.sweep_report import DayLimit, Outcome
-from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.report import DayLimit, Outcome
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.purge.journal.journal import Journal
 from tests.unit.inventory.disks import TOPIC_ID

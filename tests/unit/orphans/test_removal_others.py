@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import JournalError, RefusedError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.orphans import removal
 from dashboard.orphans.removal import (
     FAILED,
@@ -25,8 +25,8 @@ from dashboard.orphans.removal import (
     described,
     removal_families,
 )
-from dashboard.orphans.sweep.sweep_report import DayLimit
-from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.report import DayLimit
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.verdicts import Verdict
 from dashboard.purge.journal.journal import Journal
 from tests.unit.inventory.disks import Disk

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import LowwaterError, UsageError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.domain.model import ReplicaSize
-from dashboard.orphans.sweep import sweep, sweep_quarantine
-from dashboard.orphans.sweep.sweep_aside import delete, find
-from dashboard.orphans.sweep.sweep_report import Refusal
+from dashboard.orphans.sweep import quarantine, sweep
+from dashboard.orphans.sweep.aside import delete, find
+from dashboard.orphans.sweep.report import Refusal
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_acts import kinds, put_back, site, whole
 from tests.unit.orphans.sweep_host import STRAY, Host, topic
@@ -221,7 +221,7 @@ def test_what_could_not_go_back_is_kept_until_somebody_looks(
 def test_a_folder_that_takes_anothers_name_at_the_last_moment_goes_back(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row, real = host.row(), sweep_quarantine.rename
+    row, real = host.row(), quarantine.rename
 
     def swapped(name: str, *words: object) -> None:
         if host.stray.exists() and not (host.folder / "first").exists():
@@ -229,20 +229,20 @@ def test_a_folder_that_takes_anothers_name_at_the_last_moment_goes_back(
             host.stray.mkdir()
         real(name, *words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sweep_quarantine, "rename", swapped)
+    monkeypatch.setattr(quarantine, "rename", swapped)
     assert host.one(row).code == "changed"
     assert list(host.stray.iterdir()) == []
     assert kinds(host) == ["moving", "put-back"]
 
 
 def test_ctrl_c_waits_for_the_folder_at_hand(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    row, real = host.row(), sweep_quarantine.rename
+    row, real = host.row(), quarantine.rename
 
     def interrupted(*words: object) -> None:
         signal.raise_signal(signal.SIGINT)
         real(*words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sweep_quarantine, "rename", interrupted)
+    monkeypatch.setattr(quarantine, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         host.one(row)
     monkeypatch.undo()

@@ -13,11 +13,13 @@ import pytest
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
-from dashboard.orphans.sweep import sweep, sweep_aside, sweep_log
-from dashboard.orphans.sweep.sweep_aside import delete, find
-from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
+from dashboard.orphans.sweep import aside as sweep_aside
+from dashboard.orphans.sweep import log as sweep_log
+from dashboard.orphans.sweep import sweep
+from dashboard.orphans.sweep.aside import delete, find
+from dashboard.orphans.sweep.report import Outcome, Refusal
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 from tests.unit.orphans.dying_sweep import killed
 from tests.unit.orphans.sweep_acts import kinds, site, whole

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dashboard.core.errors import JournalError
-from dashboard.orphans.sweep import sweep_quarantine
-from dashboard.orphans.sweep.sweep_report import Report
+from dashboard.orphans.sweep import quarantine
+from dashboard.orphans.sweep.report import Report
 from tests.unit.orphans.dying_sweep import killed
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
 from tests.unit.orphans.sweep_host import STRAY, Host
@@ -188,7 +188,7 @@ def test_a_deletion_that_fails_midway_does_not_sound_as_if_all_were_there(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sweep_quarantine, "remove", fails)
+        patched.setattr(quarantine, "remove", fails)
         (told,) = of_another_broker(host).rows
     assert (told.state, told.code) == ("refused", "failed")
     assert "in part" in (told.reason or "") and "may be gone" in (told.reason or "")

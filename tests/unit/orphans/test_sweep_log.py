@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard.core.errors import LowwaterError
-from dashboard.orphans.sweep import sweep_log
+from dashboard.orphans.sweep import log as sweep_log
 from tests.unit.orphans.sweep_host import STRAY, Host
 
 DAY = timedelta(hours=24)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import LowwaterError
-from dashboard.orphans.sweep.sweep_script import write_script
-from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.script import write_script
+from dashboard.orphans.sweep.site import Options
 from tests.support import memory_disk
 from tests.unit.inventory.disks import Disk
 from tests.unit.orphans.sweep_acts import put_back

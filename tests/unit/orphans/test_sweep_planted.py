@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from dashboard.core.errors import LowwaterError
-from dashboard.orphans.sweep import sweep, sweep_quarantine
-from dashboard.orphans.sweep.sweep_places import quarantine_of
-from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.orphans.sweep.sweep_site import Options, verify
+from dashboard.orphans.sweep import quarantine, sweep
+from dashboard.orphans.sweep.places import quarantine_of
+from dashboard.orphans.sweep.report import Refusal
+from dashboard.orphans.sweep.site import Options, verify
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
 from tests.unit.orphans.sweep_host import STRAY, Host
 
@@ -110,14 +110,14 @@ def test_a_log_that_is_not_ours_alone(host: Host, plant: str) -> None:
 
 def on_open(host: Host, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """`act` comes between the quarantine's check and its opening."""
-    real, done = sweep_quarantine.opened_quarantine, []
+    real, done = quarantine.opened_quarantine, []
 
     def opened(*words: object, **more: object) -> object:
         if not done:
             done.append(act())
         return real(*words, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sweep_quarantine, "opened_quarantine", opened)
+    monkeypatch.setattr(quarantine, "opened_quarantine", opened)
     assert host.stray.is_dir()
 
 
@@ -171,7 +171,7 @@ def test_a_log_dir_that_becomes_a_link_while_it_is_swept(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another folder of that name stays, the one that was checked goes."""
-    row, real = host.row(), sweep_quarantine.rename
+    row, real = host.row(), quarantine.rename
     other = host.folder / "other" / STRAY
     other.mkdir(parents=True)
 
@@ -181,7 +181,7 @@ def test_a_log_dir_that_becomes_a_link_while_it_is_swept(
             host.log_dir.symlink_to("other")
         real(*words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sweep_quarantine, "rename", swapped)
+    monkeypatch.setattr(quarantine, "rename", swapped)
     assert host.one(row).state == "moved"
     assert other.is_dir()
     assert not (host.folder / "real" / STRAY).exists()
@@ -191,7 +191,7 @@ def test_a_folder_in_quarantine_that_is_swapped_before_its_deletion(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aside = Path(host.one().quarantined_as or "")
-    kept, real = host.folder / "kept", sweep_quarantine.Quarantine.delete
+    kept, real = host.folder / "kept", quarantine.Quarantine.delete
 
     def swapped(*words: object) -> object:
         aside.rename(kept)
@@ -199,7 +199,7 @@ def test_a_folder_in_quarantine_that_is_swapped_before_its_deletion(
         (aside / "wanted").touch()
         return real(*words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sweep_quarantine.Quarantine, "delete", swapped)
+    monkeypatch.setattr(quarantine.Quarantine, "delete", swapped)
     host.now += DAY
     (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2, newest_at=host.now))).rows
     assert (outcome.state, outcome.code) == ("refused", "changed")
@@ -213,7 +213,7 @@ def test_a_folder_that_takes_the_name_while_one_is_deleted_is_not_emptied(
 ) -> None:
     """What is emptied is the folder that was opened; the name goes only when it is empty."""
     aside = Path(host.one().quarantined_as or "")
-    real = sweep_quarantine.remove
+    real = quarantine.remove
 
     def swapped(name: str, folder: int, opened: int) -> None:
         begun = aside.with_name(name)
@@ -222,7 +222,7 @@ def test_a_folder_that_takes_the_name_while_one_is_deleted_is_not_emptied(
         (begun / "wanted").touch()
         real(name, folder, opened)
 
-    monkeypatch.setattr(sweep_quarantine, "remove", swapped)
+    monkeypatch.setattr(quarantine, "remove", swapped)
     host.now += DAY
     (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2, newest_at=host.now))).rows
     assert (outcome.state, outcome.code) == ("refused", "failed")

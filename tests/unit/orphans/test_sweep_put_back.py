@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
-from dashboard.orphans.sweep.sweep_script import write_script
-from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.script import write_script
+from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.verdicts import Verdicts
 from tests.support import memory_disk
 from tests.unit.orphans.dying_sweep import killed

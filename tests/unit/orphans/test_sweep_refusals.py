@@ -13,12 +13,11 @@ from datetime import timedelta
 import pytest
 
 from dashboard.core.errors import ClusterError
-from dashboard.domain import orphan_acts as words
+from dashboard.domain import acts as words
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
-from dashboard.orphans.sweep import sweep_openers, sweep_places
-from dashboard.orphans.sweep.sweep_folder import Measured
-from dashboard.orphans.sweep.sweep_openers import hidden_processes
-from dashboard.orphans.sweep.sweep_report import Refusal
+from dashboard.orphans.sweep import folder, places
+from dashboard.orphans.sweep.folder import Measured, hidden_processes
+from dashboard.orphans.sweep.report import Refusal
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_host import LIVE, STRAY, Host, topic
 
@@ -186,10 +185,10 @@ def test_an_open_file_of_another_process(host: Host) -> None:
 
 def test_open_files_that_cannot_be_seen(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker's own must be visible; of other processes the number is told."""
-    monkeypatch.setattr(sweep_places, "lock_holder", lambda _: 0)  # of another pid namespace
+    monkeypatch.setattr(places, "lock_holder", lambda _: 0)  # of another pid namespace
     stays(host, "open-unknown")
     monkeypatch.undo()
-    monkeypatch.setattr(sweep_openers, "PROC", host.folder / "proc")
+    monkeypatch.setattr(folder, "PROC", host.folder / "proc")
     assert host.one().code == "open-unknown"
     monkeypatch.undo()
     if os.getuid() != 0:
@@ -199,8 +198,8 @@ def test_open_files_that_cannot_be_seen(host: Host, monkeypatch: pytest.MonkeyPa
         os.setuid(65534)
         try:
             nothing = Measured(0, 0, 0, 0, 0, frozenset())
-            broker = sweep_openers.Broker(os.getppid())
-            sweep_openers.refuse_if_open(nothing, broker=broker, is_stray=True)
+            broker = folder.Broker(os.getppid())
+            folder.refuse_if_open(nothing, broker=broker, is_stray=True)
         except Refusal as refusal:
             os._exit(7 if refusal.code == "open-unknown" and hidden_processes() > 0 else 1)
         os._exit(2)

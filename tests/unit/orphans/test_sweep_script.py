@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import RefusedError
-from dashboard.orphans.sweep.sweep_script import write_script
-from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.script import write_script
+from dashboard.orphans.sweep.site import Options
 from tests.support import memory_disk
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 from tests.unit.orphans.shell_host import run, script

@@ -27,7 +27,7 @@ from dashboard.policies.service.purging import Site
 from dashboard.policies.service.service import Service
 from dashboard.policies.service.switching import switch_on
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.settings.current import CurrentSettings
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.settings import PurgeSettings, Settings

@@ -16,9 +16,9 @@ from dashboard.domain.model import Guard
 from dashboard.policies.service import alerts as webhook
 from dashboard.policies.service.alerts import Alerts, Told
 from dashboard.purge.journal.journal import Journal, open_default
-from dashboard.purge.journal.journal_policies import Blocked, PolicyStatus
-from dashboard.purge.journal.journal_rows import Follower
-from dashboard.settings.alerts import AlertSettings
+from dashboard.purge.journal.policies import Blocked, PolicyStatus
+from dashboard.purge.journal.rows import Follower
+from dashboard.settings.sections import AlertSettings
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, build

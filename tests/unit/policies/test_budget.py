@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.policies.service.cycle import within
-from dashboard.purge.journal.journal_policies import Use
+from dashboard.purge.journal.policies import Use
 from tests.unit.policies.examples import policy, t
 
 NOTHING = Use(0, 0)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import AnalysisError
-from dashboard.policies.doctor import apart
-from dashboard.policies.doctor.apart import diagnosed
+from dashboard.policies import apart
+from dashboard.policies.apart import diagnosed
 from dashboard.policies.doctor.repartition import diagnose
 from dashboard.purge.journal.journal import open_default
 from dashboard.settings.settings import load

@@ -10,7 +10,7 @@ import pytest
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.policies.service.following import Following
 from dashboard.purge.execute.carrying import held
-from dashboard.purge.receipt.on_disk import Checkpoints
+from dashboard.purge.receipt.receipt import Checkpoints
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.policies.service_room import ServiceRoom, Streams
 

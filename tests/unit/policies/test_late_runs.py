@@ -14,7 +14,7 @@ from dashboard.domain.model import TopicPartition
 from dashboard.policies.service.switching import switch_off
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out
-from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.settings import Settings
 from tests.unit.policies.examples import policy

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.core import analysis_child
+from dashboard.core import processes
 from dashboard.core.errors import AnalysisError
-from dashboard.policies.simulate import past_week, simulate
+from dashboard.policies import apart, simulate
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
 from tests.unit.policies.examples import NOON, policy
@@ -75,7 +75,7 @@ def child(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     path = folder / "python"
     path.write_text(f"#!{_PYTHON}\nimport json, sys\n{body}\n")
     path.chmod(0o755)
-    monkeypatch.setattr(analysis_child.sys, "executable", str(path))
+    monkeypatch.setattr(processes.sys, "executable", str(path))
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def test_a_policy_of_few_partitions_is_walked_in_this_process(
     short: ClusterStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child(tmp_path, monkeypatch, "sys.exit(3)")
-    monkeypatch.setattr(past_week, "MOST_HERE", 3)  # of four in the cluster
-    found = past_week.past_week(short, Settings(), policy(), NOON, print)
+    monkeypatch.setattr(apart, "MOST_HERE", 3)  # of four in the cluster
+    found = apart.past_week(short, Settings(), policy(), NOON, print)
     assert (found.partitions, found.bytes) == (3, 3000)
 
 
@@ -102,7 +102,7 @@ def test_one_of_more_is_walked_by_spark_in_a_process_of_its_own(
     """Which is handed what is asked, and gives what came of it."""
     body = (
         "import pickle\n"
-        "from dashboard.policies.simulate.simulate import walked_here\n"
+        "from dashboard.policies.simulate import walked_here\n"
         "from dashboard.store.snapshots import Store\n"
         "from msgspec import to_builtins\n"
         "words = dict(zip(sys.argv[3::2], sys.argv[4::2]))\n"
@@ -113,17 +113,17 @@ def test_one_of_more_is_walked_by_spark_in_a_process_of_its_own(
         "print(json.dumps({'week': to_builtins(walked_here(cluster, asked))}))\n"
     )
     child(tmp_path, monkeypatch, body)
-    monkeypatch.setattr(past_week, "MOST_HERE", 2)
+    monkeypatch.setattr(apart, "MOST_HERE", 2)
     said: list[str] = []
-    found = past_week.past_week(short, Settings(), policy(), NOON, said.append)
+    found = apart.past_week(short, Settings(), policy(), NOON, said.append)
     assert found == simulate.week(short, policy(), NOON, lambda _: {})
     assert said == [f"walking {policy().name}"]
     child(tmp_path, monkeypatch, "print(json.dumps({'week': None}))")
-    empty = past_week.past_week(short, Settings(), policy(), NOON, said.append)
+    empty = apart.past_week(short, Settings(), policy(), NOON, said.append)
     assert not empty.points and empty.notes
     child(tmp_path, monkeypatch, "sys.exit(3)")
     with pytest.raises(AnalysisError):
-        past_week.past_week(short, replace(Settings(), source=tmp_path), policy(), NOON, print)
+        apart.past_week(short, replace(Settings(), source=tmp_path), policy(), NOON, print)
 
 
 def test_of_two_that_ask_spark_at_once_the_second_waits(
@@ -139,10 +139,10 @@ def test_of_two_that_ask_spark_at_once_the_second_waits(
         "print(json.dumps({'week': None}))"
     )
     child(tmp_path, monkeypatch, body)
-    monkeypatch.setattr(past_week, "MOST_HERE", 0)
+    monkeypatch.setattr(apart, "MOST_HERE", 0)
 
     def ask(_number: int) -> int:
-        return past_week.past_week(short, Settings(), policy(), NOON, print).purges
+        return apart.past_week(short, Settings(), policy(), NOON, print).purges
 
     with ThreadPoolExecutor(2) as both:
         assert list(both.map(ask, range(2))) == [0, 0]

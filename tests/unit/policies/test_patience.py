@@ -12,7 +12,7 @@ import pytest
 
 from dashboard.policies.service.outcome import Outcome
 from dashboard.policies.service.purging import LONGEST, Patience
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from tests.unit.policies.service_room import ServiceRoom
 from tests.unit.purge.facts_of import NOW
 

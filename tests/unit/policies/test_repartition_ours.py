@@ -11,9 +11,9 @@ import pytest
 
 from dashboard.policies.doctor.diagnosis import Diagnosis
 from dashboard.policies.doctor.repartition import diagnose
+from dashboard.purge.journal.gate import sent_between
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_gate import sent_between
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore

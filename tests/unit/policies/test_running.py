@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.cli.policies.policies_run import _once, _Told
+from dashboard.cli.policies.run import _once, _Told
 from dashboard.core.clock import utc_now
 from dashboard.core.processes import Stop
 from dashboard.policies.service.purging import Site

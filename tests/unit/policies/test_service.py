@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect.collected_tables import table_of, to_arrow
+from dashboard.collect.tables import table_of, to_arrow
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.jobs.queue import enqueue

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import ConfigEntry, TopicPartition
-from dashboard.purge.journal.journal_policies import Use
+from dashboard.purge.journal.policies import Use
 from dashboard.store.tables import FINDING_TABLES, build
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom

@@ -21,7 +21,7 @@ from dashboard.policies.service.service import Service
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.jobs.queue import enqueue
-from dashboard.purge.journal.journal_file import JournalFile
+from dashboard.purge.journal.file import JournalFile
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.targets import parse_target

@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.domain.model import OffsetAtTime
 from dashboard.policies.service import purging
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.settings.settings import load
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 

@@ -19,9 +19,9 @@ from dashboard.policies.service.service import Service
 from dashboard.policies.service.switching import standing, switch_off
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out, held
+from dashboard.purge.journal.gate import refuse_off
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_gate import refuse_off
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.settings.current import CurrentSettings
 from dashboard.settings.settings import PurgeSettings
 from tests.unit.policies.service_room import ServiceRoom, Streams

@@ -15,8 +15,8 @@ from analytics import __main__ as service
 from analytics import tasks
 from dashboard.history.seen_topics import UNKNOWN_ID
 from dashboard.history.week.walk import Asked, Walked
-from dashboard.policies.simulate import simulate
-from dashboard.policies.simulate.simulate import Simulation
+from dashboard.policies import simulate
+from dashboard.policies.simulate import Simulation
 from dashboard.purge.evidence import memory, standards
 from dashboard.safety.unseen_readers import TopicReading
 from dashboard.settings.policies.policy import Policy

@@ -10,7 +10,7 @@ import pytest
 from dashboard.core.errors import RefusedError
 from dashboard.policies.checking import check
 from dashboard.policies.service.switching import on_and_undefined, standing, switch_off
-from dashboard.purge.journal.journal_gate import refuse_off
+from dashboard.purge.journal.gate import refuse_off
 from tests.unit.policies.service_room import ServiceRoom
 
 TOPIC = "billing-sum-repartition"

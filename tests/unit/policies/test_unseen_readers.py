@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect.collected_tables import table_of, to_arrow
+from dashboard.collect.tables import table_of, to_arrow
 from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.settings.settings import declaration
 from tests.unit.policies.examples import policy

@@ -11,12 +11,12 @@ from unittest import mock
 
 import pytest
 
-from dashboard.collect.collected_tables import table_of, to_arrow
+from dashboard.collect.tables import table_of, to_arrow
 from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
+from dashboard.policies import simulate
 from dashboard.policies.checking import check
 from dashboard.policies.service.purging import Job, Site
-from dashboard.policies.simulate import simulate
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import declaration
 from dashboard.store.clocks import newest_seen

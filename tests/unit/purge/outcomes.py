@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from dashboard.purge.journal.journal_rows import Options, RunRow
+from dashboard.purge.journal.rows import Options, RunRow
 from dashboard.purge.receipt.model import Receipt, TopicOutcome
 from tests.unit.purge.facts_of import NOW, TOPIC
 

@@ -12,8 +12,8 @@ from typing import Any
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import RefusedError
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import PolicyClaim
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.policies import PolicyClaim
+from dashboard.purge.journal.rows import Options
 from dashboard.purge.plan.plan import Plan
 
 

@@ -11,7 +11,7 @@ from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Options, RunView
+from dashboard.purge.journal.rows import Options, RunView
 from dashboard.purge.plan.facts import RememberedOffset, read_facts
 from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Estimate, Plan, build

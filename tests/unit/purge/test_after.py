@@ -13,8 +13,8 @@ import pytest
 from dashboard.domain.model import ReplicaOffsets, TopicPartition
 from dashboard.purge.execute.readback import read_back
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow
-from dashboard.purge.journal.journal_tables import body_of, partition_row
+from dashboard.purge.journal.rows import Follower, PartitionRow
+from dashboard.purge.journal.tables import body_of, partition_row
 from dashboard.purge.receipt.alerts import (
     arrived_said,
     behind_said,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import RefusedError, UsageError
+from dashboard.purge.journal.archive import archive
 from dashboard.purge.receipt.alerts import dismiss, reverted
-from dashboard.purge.upkeep.journal_archive import archive
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import WATCHED, Room
 

@@ -33,7 +33,7 @@ from dashboard.purge.execute.archiving import (
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.execute.send import Sender
-from dashboard.purge.journal.journal_rows import Options, RunView
+from dashboard.purge.journal.rows import Options, RunView
 from dashboard.purge.plan.facts import partition_facts
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.archive import ArchiveSettings

@@ -12,17 +12,17 @@ import pytest
 
 from dashboard.cli.purge.lift_flags import parse_lift
 from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
-from dashboard.history.deleted import deleted
+from dashboard.history.past_groups import deleted
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.guards import Lift, Waive
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_target
-from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.support.collected import NOTHING_HIDDEN

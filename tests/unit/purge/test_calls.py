@@ -15,7 +15,7 @@ from dashboard.purge.execute.readback import Seen
 from dashboard.purge.execute.states import settled
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunView
+from dashboard.purge.journal.rows import Follower, PartitionRow, RunView
 from tests.support.sample_plan import sample_plan
 from tests.unit.purge.facts_of import NOW
 

@@ -20,7 +20,7 @@ from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room

@@ -11,7 +11,7 @@ import pytest
 from dashboard.core.errors import JournalError, LowwaterError
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.jobs import queue
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.settings.settings import Settings
 from tests.unit.purge.room import Room
 

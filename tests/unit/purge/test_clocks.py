@@ -10,7 +10,7 @@ import pytest
 from dashboard.core.errors import ClusterError
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target

@@ -16,7 +16,7 @@ from dashboard.core.errors import ClusterError, PlanError
 from dashboard.domain.model import EpochEnd, GroupListing, OffsetAtTime, TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.facts import RememberedOffset, read_facts
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.purge.plan import plan_words
+from dashboard.purge.plan import words
 from dashboard.purge.plan.preview import GroupPartitions, TopicCoverage, preview
 from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.unit.purge.facts_of import NOW, TOPIC, facts, partition
@@ -44,7 +44,7 @@ def test_gaps_are_told_by_partition_and_group() -> None:
         past_end=[],
         remembered=[GroupPartitions("gone", [0])],
     )
-    (said,) = plan_words.coverage([row])
+    (said,) = words.coverage([row])
     assert said == (
         f"Groups of {TOPIC}: 2 of 4 partitions without any, so unknown; "
         "a never committed on partitions 2, 3, so unknown; "
@@ -58,19 +58,19 @@ def test_an_offset_past_the_end_covers_nothing() -> None:
     row = coverage_of({0: {"far": 1_000_000}}, 1, frozenset())
     assert (row.without_group, row.never_committed) == ([0], [])
     assert row.past_end == [GroupPartitions("far", [0])]
-    (said,) = plan_words.coverage([row])
+    (said,) = words.coverage([row])
     assert "far's offset on partition 0 is not of the log as it is now, so unknown" in said
 
 
 def test_full_coverage_needs_no_words() -> None:
     row = coverage_of({0: {"a": 5}, 1: {"a": 0}}, 2, frozenset())
     assert (row.without_group, row.never_committed, row.remembered) == ([], [], [])
-    assert plan_words.coverage([row]) == []
+    assert words.coverage([row]) == []
 
 
 def test_of_many_topics_and_partitions_the_line_stays_short() -> None:
     row = coverage_of({0: {"a": 5}}, 9, frozenset())
-    said = plan_words.coverage([replace(row, topic=f"t{n}") for n in range(12)])
+    said = words.coverage([replace(row, topic=f"t{n}") for n in range(12)])
     assert len(said) == 9
     assert said[0].endswith("a never committed on 8 partitions, so unknown")
     assert said[-1] == "Groups of 4 more topics have such gaps"

@@ -11,7 +11,7 @@ import pytest
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, Read, read_live
 from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.targets import parse_target

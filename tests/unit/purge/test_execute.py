@@ -12,7 +12,7 @@ from dashboard.core.errors import ClusterError, JournalError
 from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.states import doubtful
 from dashboard.purge.execute.stop_rules import Holding
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.guards import Override
 from tests.unit.purge.facts_of import KEY, NOW
 from tests.unit.purge.room import Room

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dashboard.purge.execute.send import fresh_for
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
 

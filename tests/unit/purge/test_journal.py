@@ -14,9 +14,9 @@ import pytest
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError, RefusedError, UsageError
-from dashboard.purge.journal import journal_reads
+from dashboard.purge.journal import reads
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Follower, Options
+from dashboard.purge.journal.rows import Follower, Options
 from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
@@ -98,7 +98,7 @@ def test_a_long_chain_is_read_a_few_links_at_a_time(
 ) -> None:
     for at in range(5):
         journal.set_read_only(at % 2 == 0, "ann", NOW)
-    monkeypatch.setattr(journal_reads, "_AT_ONCE", 2)
+    monkeypatch.setattr(reads, "_AT_ONCE", 2)
     assert list(journal.each_entry()) == journal.entries()
     assert [entry.seq for entry in journal.each_entry(3)] == [4, 5]
     read = journal.each_entry()

@@ -13,10 +13,10 @@ import pytest
 from dashboard.core.errors import JournalError, UsageError
 from dashboard.purge.jobs import queue
 from dashboard.purge.jobs.queue import STALE_AFTER
-from dashboard.purge.journal import journal_head
+from dashboard.purge.journal import head
+from dashboard.purge.journal.archive import accept
+from dashboard.purge.journal.head import FileIdentity, HeadFile
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_head import FileIdentity, HeadFile
-from dashboard.purge.upkeep.journal_archive import accept
 from dashboard.settings.settings import Settings
 from tests.support.journals import unbind
 from tests.support.memory_disk import elsewhere
@@ -136,21 +136,21 @@ def test_the_birth_of_a_file_is_told_here(tmp_path: Path) -> None:
     """Also after it was written to, renamed and given other times."""
     file = tmp_path / "a"
     file.touch()
-    first = journal_head.identity(file)
+    first = head.identity(file)
     assert first.born_ns
     file.write_text("more")
     os.utime(file, ns=(1, 1))
     file = file.rename(tmp_path / "b")
-    assert journal_head.identity(file) == first
+    assert head.identity(file) == first
 
 
 def test_a_restored_file_with_the_number_of_the_removed_one_is_told(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = room.journal.file.path
-    found = journal_head.identity(path)
+    found = head.identity(path)
     later = found._replace(born_ns=found.born_ns + 1)
-    monkeypatch.setattr(journal_head, "identity", lambda _: later)
+    monkeypatch.setattr(head, "identity", lambda _: later)
     refused(lambda: room.journal.set_read_only(True, "eve", NOW))
 
 
@@ -158,7 +158,7 @@ def test_where_nothing_keeps_numbers_nothing_is_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A FUSE mount may number its files anew at each start: it would lock everybody out."""
-    monkeypatch.setattr(journal_head, "keeps_files", lambda _: False)
+    monkeypatch.setattr(head, "keeps_files", lambda _: False)
     room = Room(tmp_path / "state")
     room.queue(room.plan())
     evidence = copied(room, tmp_path / "evidence")
@@ -168,7 +168,7 @@ def test_where_nothing_keeps_numbers_nothing_is_bound(
     assert not HeadFile(room.journal.file.path).is_of_another()
     room.journal.set_read_only(True, "ann", NOW)  # bound from here on
     again = copied(room, tmp_path / "again")
-    monkeypatch.setattr(journal_head, "keeps_files", lambda _: False)
+    monkeypatch.setattr(head, "keeps_files", lambda _: False)
     refused(lambda: again.set_read_only(True, "eve", NOW))
     again.close()
     room.journal.close()

@@ -11,9 +11,9 @@ import pytest
 
 from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.journal import journal_file
+from dashboard.purge.journal import file
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_pack import unpack
+from dashboard.purge.journal.pack import unpack
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.test_journal_policies import CLUSTER, insert, ready
 from tests.unit.purge.test_plan import free_plan
@@ -117,7 +117,7 @@ def test_a_journal_is_made_whole_or_not_at_all(
     """As by a disk that is full half-way through."""
     new = tmp_path / "journal.sqlite"
     with monkeypatch.context() as full:
-        full.setattr(journal_file, "_TABLES", (*journal_file._TABLES[:5], "CREATE TABLE runs (x)"))
+        full.setattr(file, "_TABLES", (*file._TABLES[:5], "CREATE TABLE runs (x)"))
         with pytest.raises(LowwaterError):
             Journal(new)
     there = sqlite3.connect(new)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.purge.journal.archive import as_csv, as_json
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.upkeep.journal_archive import as_csv, as_json
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_journal import insert
 from tests.unit.purge.test_plan import free_plan

@@ -12,18 +12,18 @@ import pytest
 from dashboard.cli import main as command_line
 from dashboard.core.errors import JournalError
 from dashboard.doctor import doctor
-from dashboard.domain.orphan_acts import RemovalOn
+from dashboard.domain.acts import RemovalOn
 from dashboard.purge.jobs.queue import STALE_AFTER, respawn_stale
-from dashboard.purge.journal import journal_head
+from dashboard.purge.journal import head
+from dashboard.purge.journal.archive import accept
+from dashboard.purge.journal.head import HeadFile
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_head import HeadFile
-from dashboard.purge.upkeep.journal_archive import accept
 from dashboard.settings.settings import Settings
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
 
 OWNER = 65534  # nobody: an account that every system has
-NAME = journal_head._name(OWNER)
+NAME = head._name(OWNER)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_its_owner_goes_on(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_a_file_system_keeps_no_owner_nobody_is_refused(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_head, "keeps_files", lambda _: False)
+    monkeypatch.setattr(head, "keeps_files", lambda _: False)
     room.journal.set_read_only(True, "ann", NOW)
     assert room.journal.read_only()
 
@@ -146,4 +146,4 @@ def test_an_unforeseen_error_is_written_elsewhere(
 
 
 def test_a_uid_without_a_name_is_called_as_sudo_takes_it() -> None:
-    assert journal_head._name(2**31 - 7) == f"#{2**31 - 7}"
+    assert head._name(2**31 - 7) == f"#{2**31 - 7}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError, LowwaterError
-from dashboard.purge.journal.journal_pack import pack, pack_row, unpack
+from dashboard.purge.journal.pack import pack, pack_row, unpack
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
 

@@ -18,16 +18,16 @@ from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.jobs import queue
-from dashboard.purge.journal import journal_policies
+from dashboard.purge.journal import policies
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import (
+from dashboard.purge.journal.policies import (
     Blocked,
     PolicyClaim,
     PolicyError,
     PolicyStatus,
     Use,
 )
-from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.rows import Options
 from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
@@ -346,7 +346,7 @@ def test_runs_of_an_earlier_version_count_as_they_did_until_they_are_sent(
 
 
 def test_the_hours_use_is_found_by_index_however_many_runs_there_were(journal: Journal) -> None:
-    plan = f"EXPLAIN QUERY PLAN {journal_policies.USE}"
+    plan = f"EXPLAIN QUERY PLAN {policies.USE}"
     steps = [row["detail"] for row in journal.file.rows(plan, *"123456")]
     scans = [s for s in steps if s.startswith("SCAN") and "counted" not in s]
     assert scans == ["SCAN runs USING INDEX open_runs"], steps

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.journal import journal_tables
+from dashboard.purge.journal import tables
+from dashboard.purge.journal.file import append
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_file import append
-from dashboard.purge.journal.journal_pack import pack_row, unpack
+from dashboard.purge.journal.pack import pack_row, unpack
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt.model import Receipt, Sample
@@ -134,7 +134,7 @@ def test_another_plan_in_its_place_is_found(journal: Journal, run_id: str) -> No
 def test_a_run_of_many_partitions_is_compared_to_the_last(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_tables, "_PAGE", journal_tables._PAGE.replace("2000", "2"))
+    monkeypatch.setattr(tables, "_PAGE", tables._PAGE.replace("2000", "2"))
     keys = [TopicPartition(TOPIC, number) for number in range(5)]
     found = facts(*(partition(number=n) for n in range(5)), claims={n: {"a": 40} for n in range(5)})
     run_id, _ = insert(journal, plan_of(found, {key: ResolvedTarget(40) for key in keys}))
@@ -214,7 +214,7 @@ def test_a_run_that_is_archived_while_it_is_compared_is_no_problem(
             other.executescript("DELETE FROM run_moves; DELETE FROM runs;")
 
     journal.file._db.set_trace_callback(leaves)
-    assert journal_tables.not_as_queued(journal.file, run_id, told) == []
+    assert tables.not_as_queued(journal.file, run_id, told) == []
     journal.file._db.set_trace_callback(None)
     assert journal.verify().problems == (f"run {run_id} is missing",)
     other.close()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.purge.journal import journal_file
-from dashboard.purge.journal.journal_file import JournalFile
+from dashboard.purge.journal import file as journal_file
+from dashboard.purge.journal.file import JournalFile
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from dashboard.history.pruning import prune
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import Options, PartitionRow, RunRow
+from dashboard.purge.journal.rows import Options, PartitionRow, RunRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.plan import Plan

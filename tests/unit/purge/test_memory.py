@@ -13,7 +13,7 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.model import TopicPartition
 from dashboard.history.pruning import prune
 from dashboard.purge.evidence import memory
-from dashboard.purge.plan import plan_words
+from dashboard.purge.plan import words
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.resolve import Keeping, LogEnd, ResolvedTarget
 from dashboard.settings.settings import Settings
@@ -163,7 +163,7 @@ def test_a_replica_that_was_not_measured_leaves_no_upper_bound(tmp_path: Path) -
     assert (estimate.bytes_at_once, estimate.bytes_later) == (2100, 300)
     assert estimate.bytes_at_once_low is not None
     assert (estimate.bytes_at_once_high, estimate.bytes_later_high) == (None, None)
-    told = plan_words.freed(estimate)
+    told = words.freed(estimate)
     assert told.endswith("(at least 0 B: not all of it was measured), 300 B later"), told
 
 

@@ -12,7 +12,7 @@ import pytest
 from dashboard.core.clock import format_time
 from dashboard.purge.evidence.standards import standards, unremembered
 from dashboard.purge.execute.recheck import Rechecked, recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.plan import Plan

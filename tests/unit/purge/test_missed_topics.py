@@ -15,7 +15,7 @@ from dashboard.history import log_ends
 from dashboard.history.seen_topics import ids_of
 from dashboard.purge.evidence.standards import doubts, standards
 from dashboard.purge.execute.recheck import recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target

@@ -13,9 +13,9 @@ import pytest
 from dashboard.cli.purge import preview
 from dashboard.core.errors import BrokerError, ClusterError, JournalError
 from dashboard.purge.execute import carrying, stop_rules
+from dashboard.purge.journal.file import append
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_file import append
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.purge import run_view

@@ -18,7 +18,7 @@ from dashboard.core.errors import OtherClusterError
 from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.recheck import Rechecked
 from dashboard.purge.jobs import worker
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.receipt.model import Sample
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import NOTHING_STORED

@@ -11,8 +11,8 @@ import pytest
 
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_reads import EARLIER
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunView
+from dashboard.purge.journal.reads import EARLIER
+from dashboard.purge.journal.rows import Follower, PartitionRow, RunView
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+from dashboard.purge.journal.rows import Follower, PartitionRow
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt, TopicOutcome

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+from dashboard.purge.journal.rows import Follower, PartitionRow
 from dashboard.purge.receipt.gap import cause
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
 from tests.unit.purge.facts_of import NOW

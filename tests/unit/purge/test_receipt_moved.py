@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+from dashboard.purge.journal.rows import Follower, PartitionRow
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt, receipt_bytes

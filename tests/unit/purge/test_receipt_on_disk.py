@@ -15,7 +15,7 @@ from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
-from dashboard.purge.receipt.on_disk import FILE, Checkpoints, Entry, proved, said
+from dashboard.purge.receipt.receipt import FILE, Checkpoints, Entry, on_disk_said, proved
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES
@@ -75,7 +75,7 @@ def test_a_receipt_waits_for_no_checkpoint_that_scans_show_on_every_disk(
     assert {part.durable_at for part in found.replicas} == {AFTER}
     assert Receipt.from_json(found.to_json()) == found
     told = "every replica has its log start on disk, as scans of them show"
-    assert said(found) == told
+    assert on_disk_said(found) == told
     assert told[1:] in receipt_html(found) and told in run_verb.receipt(found)
 
 
@@ -98,7 +98,7 @@ def test_what_one_scan_does_not_show_is_waited_for(
     waited, found = final_after(room, store)
     assert BYTES + CHECKPOINT <= waited < BYTES + CHECKPOINT + timedelta(seconds=10)
     assert [part.durable_at for part in found.replicas] == [AFTER, AFTER, None]
-    assert said(found).startswith("2 of 3 replicas have their log start on disk")
+    assert on_disk_said(found).startswith("2 of 3 replicas have their log start on disk")
 
 
 def test_without_a_store_an_inventory_or_a_file_that_can_be_read_it_waits(
@@ -139,4 +139,4 @@ def test_a_log_that_begins_anew_is_no_longer_durable() -> None:
     assert later.durable_at == AFTER, "since it was first seen"
     assert proved(replace(shown, restarted=True), [], TARGET).durable_at is None
     assert "durable_at" not in part.to_json()
-    assert said(replace(Receipt(), replicas=(part,))) == ""
+    assert on_disk_said(replace(Receipt(), replicas=(part,))) == ""

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from dashboard.domain.model import LogDirsAnswer, ReplicaOffsets, ReplicaSize
-from dashboard.purge.journal.journal_pack import unpack
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.pack import unpack
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.guards import Override
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt

@@ -24,7 +24,7 @@ from dashboard.domain.model import (
 )
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.facts import read_facts
 from dashboard.purge.plan.guards import Lifted, Override, Waiver
 from dashboard.purge.plan.plan import Plan, build

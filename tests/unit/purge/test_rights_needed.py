@@ -11,7 +11,7 @@ import pytest
 from dashboard.cli.purge.preview import describe
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import Authorized
-from dashboard.purge.evidence.rights_needed import MissingRight, may_delete, missing
+from dashboard.domain.rights import MissingRight, may_delete, missing
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.ui.purge import plan_view

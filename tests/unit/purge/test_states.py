@@ -18,7 +18,7 @@ from dashboard.purge.execute.states import (
     settled,
     unanswered,
 )
-from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+from dashboard.purge.journal.rows import Follower, PartitionRow
 from tests.unit.purge.facts_of import NOW
 
 SENT = PartitionRow(

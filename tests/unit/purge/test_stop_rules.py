@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, TopicPartition
 from dashboard.purge.execute.stop_rules import ERROR_RATE, ISR_SHRANK, Stop, StopRules, outcome
-from dashboard.purge.journal.journal_rows import Options, PartitionRow, RunView
+from dashboard.purge.journal.rows import Options, PartitionRow, RunView
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Clock, Room
 

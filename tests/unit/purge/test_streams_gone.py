@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import GroupListing
-from dashboard.history.streams_groups import DETAIL
+from dashboard.history.past_groups import STREAMS_DETAIL
 from dashboard.purge.evidence import memory
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.plan import Plan
@@ -115,7 +115,7 @@ def test_the_newest_analysis_and_snapshots_since_it_tell_them(tmp_path: Path) ->
     assert memory.streams(store) == {"old", "seen"}
     analysis(store, snapshot_id=judged)
     assert memory.streams(store) == {"old", "seen"}, "one of an earlier version keeps none"
-    analysis(store, snapshot_id=judged, **{DETAIL: {"kept": "long-ago"}})
+    analysis(store, snapshot_id=judged, **{STREAMS_DETAIL: {"kept": "long-ago"}})
     assert memory.streams(store) == {"kept"}, "it has told all up to its snapshot"
     taken(store, 2, st.Group("new", is_streams=True))
     taken(store, 3, st.Group("new"))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import ANY_TOPIC, Group, GroupListing, GroupOffset
-from dashboard.history.met_readers import without_told
+from dashboard.history.past_groups import without_told
 from dashboard.purge.evidence.standards import standards
-from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.guards import Override

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dashboard.collect.collected_tables import table_of, to_arrow
+from dashboard.collect.tables import table_of, to_arrow
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_IN, BYTES_OUT, COUNTERS, STARTED, labels
 from dashboard.history.readings import topic_readings

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import LogDirsAnswer, Reassignment, TopicPartition
-from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+from dashboard.purge.journal.rows import PartitionRow, RunView
 from dashboard.purge.plan.guards import Override
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster

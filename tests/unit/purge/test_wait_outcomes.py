@@ -15,8 +15,8 @@ from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.forecast import waits as wait_outcomes
 from dashboard.purge.forecast.waits import WaitErrors, expected
-from dashboard.purge.journal.journal_pack import unpack
-from dashboard.purge.journal.journal_rows import PartitionRow, WaitForecast
+from dashboard.purge.journal.pack import unpack
+from dashboard.purge.journal.rows import PartitionRow, WaitForecast
 from dashboard.purge.plan.guards import Override
 from dashboard.purge.receipt import receipt_bytes
 from dashboard.purge.receipt.model import Receipt, RequestWait

@@ -19,10 +19,10 @@ from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.jobs import queue, worker
 from dashboard.purge.journal.journal import open_default
-from dashboard.purge.journal.journal_pack import pack
-from dashboard.purge.journal.journal_rows import RunRow
-from dashboard.purge.journal.journal_wishes import pause
-from dashboard.settings import read_only
+from dashboard.purge.journal.pack import pack
+from dashboard.purge.journal.rows import RunRow
+from dashboard.purge.journal.wishes import pause
+from dashboard.settings import current
 from dashboard.settings.settings import PurgeSettings, Settings, load
 from dashboard.store.snapshots import Store
 from tests.unit.policies.examples import policy
@@ -78,7 +78,7 @@ def test_read_only_that_is_written_while_a_worker_sends_stops_its_next_request(
     file, defined = room.folder / "lowwater.toml", f"[policies.streams]\n{DEFINITION}\n"
     file.write_text(defined)
     room.settings = replace(room.settings, source=file)
-    monkeypatch.setattr(read_only, "_KEPT_SECONDS", 0)
+    monkeypatch.setattr(current, "_KEPT_SECONDS", 0)
     send = room.live.delete_records
 
     def first(*words: Any, **more: Any) -> Any:

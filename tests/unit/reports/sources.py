@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dashboard.history.findings_age import Age
-from dashboard.purge.journal.journal_rows import Begins, RunRow
+from dashboard.purge.journal.rows import Begins, RunRow
 from dashboard.purge.plan.plan import Plan
 from dashboard.reports.source import Source, open_source
 from dashboard.store.snapshot_files import Manifest

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.purge.journal.journal_rows import Begins
+from dashboard.purge.journal.rows import Begins
 from dashboard.reports.parts import Report, Section, Words
 from dashboard.reports.space import Space
 from dashboard.reports.storage import next_steps, storage_report

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from dashboard.collect.collected_tables import Answers, build_tables, to_arrow
 from dashboard.collect.epochs import epoch_ends
+from dashboard.collect.tables import Answers, build_tables, to_arrow
 from dashboard.domain.columns import LeaderOffsets, Sizes, place
 from dashboard.domain.model import (
     ConfigEntry,

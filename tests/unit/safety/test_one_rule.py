@@ -26,7 +26,7 @@ from dashboard.purge.evidence import memory
 from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import recheck
-from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.facts import PlanFacts, read_facts
 from dashboard.purge.plan.guards import Override, Waive, Waiver, findings
 from dashboard.purge.plan.plan import Plan, build

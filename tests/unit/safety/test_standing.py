@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dashboard.core.arrow import in_order
-from dashboard.history.met_readers import shown
+from dashboard.history.past_groups import shown
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.safety.standing import (
     ASSIGNED,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.purge.journal.archive import archive
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
-from dashboard.purge.upkeep.journal_archive import archive
 from dashboard.ui.purge import runs as journal_memory
 from dashboard.ui.purge.runs import WHOLE_LOOK, JournalMemory
 from tests.unit.purge.facts_of import NOW

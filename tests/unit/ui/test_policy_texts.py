@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.policies.service.switching import Serving
-from dashboard.purge.journal.journal_policies import Lease, Use
+from dashboard.purge.journal.policies import Lease, Use
 from dashboard.settings.policies.section import policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
 from dashboard.ui import policy_advice, policy_table

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.journal.rows import RunRow
 from dashboard.purge.receipt.model import Receipt
-from dashboard.settings.price import Price
+from dashboard.settings.sections import Price
 from dashboard.ui.purge.runs import each, fold, freed_said, said
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_journal_archive import begin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.purge.journal.journal_rows import Entry, Verification
+from dashboard.purge.journal.rows import Entry, Verification
 from dashboard.ui.timeline import SHOWN, entries_left_out, lines
 
 

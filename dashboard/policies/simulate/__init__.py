@@ -1,1 +1,0 @@
-"""What a policy would have done, by kept snapshots. Reads the store alone."""
