@@ -141,8 +141,7 @@ class Keeper:
                 self._watch(futures)
             finally:
                 self._stop.set()
-                for reader in self._idle:
-                    reader.close()
+                self._close_idle()
         held = False
         for future in futures:
             if isinstance(error := future.exception(), _Held):
@@ -159,6 +158,16 @@ class Keeper:
             if any(future.exception() for future in done) or self.hold():
                 self._stop.set()
             self.told(self._progress)
+            if left and all(future.running() for future in left):
+                self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Readers that nothing is left for: what they say of themselves would heap up."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        if idle:
+            with ThreadPoolExecutor(len(idle), thread_name_prefix="close") as pool:
+                list(pool.map(lambda reader: reader.close(), idle))
 
     def _kept(self, found: Kept, wanted: Range) -> None:
         key = wanted.key

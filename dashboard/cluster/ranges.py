@@ -34,8 +34,8 @@ PATIENCE_SECONDS = 120.0
 _REACH_SECONDS = 30.0
 _TICK_SECONDS = 0.02  # also bounds what one call takes out of a queue that is filled meanwhile
 _MOST_AT_ONCE = 1000
-_COUNTED_EACH_MS = 100
-_SETTLES_SECONDS = 2.0  # what was asked for when a range ends has come by then
+_SETTLES_SECONDS = 5.0  # what was asked for when a range ends has come by then
+_FEW_BYTES = 256 << 10  # of values: more of them is a long range
 _NO_RECORDS_BYTES = 256  # of each response, at most: its header, topic, partition and errors
 _SILENT_SECONDS = 0.5  # an answer without records, so that who reads hears pause and cancel
 _PROPERTIES = {
@@ -43,14 +43,23 @@ _PROPERTIES = {
     "auto.offset.reset": "error",  # an offset that is gone must be told, never stepped over
     "check.crcs": "true",
     "client.rack": "",  # the leader's log is what the purge is of, not a follower's nearby
+    "fetch.wait.max.ms": "100",
+    "fetch.queue.backoff.ms": "2",
+    "queued.min.messages": "100000",
+}
+_SHORT = {
+    "fetch.message.max.bytes": str(64 << 10),
+    "fetch.max.bytes": str(64 << 10),
+    "queued.max.messages.kbytes": "64",
+    # They name each partition of all topics that were read: of many topics they are megabytes.
+    "statistics.interval.ms": "1000",
+}
+_LONG = {
     # A fetch is decompressed as a whole: of what shrinks to a hundredth 2 MiB are enough.
     "fetch.message.max.bytes": str(2 << 20),
     "fetch.max.bytes": str(2 << 20),
-    "fetch.wait.max.ms": "100",
-    "fetch.queue.backoff.ms": "2",
     "queued.max.messages.kbytes": str(4 << 10),
-    "queued.min.messages": "100000",
-    "statistics.interval.ms": str(_COUNTED_EACH_MS),
+    "statistics.interval.ms": "500",
 }
 
 
@@ -97,33 +106,29 @@ def untold(_topic: str, _broker_id: int, _size_bytes: int) -> None:
 
 
 class RangeReader:
-    """A consumer that reads one range after another: for one thread; close it.
+    """Consumers that read one range after another: for one thread; close it.
 
-    `took` hears what brokers sent of each topic, ten times a second, and the last before another
-    topic is read or this is closed. It is rather too little: a response counts less its envelope.
+    A range begins with small fetches, since what is fetched beyond its end was sent in vain. Once
+    it proves to be long another consumer goes on, which is of its topic alone. `took` hears what
+    brokers sent of each topic, the last of it as this is closed. It is rather too little: of short
+    ranges of several topics in one second nobody knows how much was whose, and a response counts
+    less its envelope.
     """
 
     def __init__(
         self, client: Mapping[str, str], cluster_id: str, topic: str, took: Took = untold
     ) -> None:
         """Raises SettingsError, ClusterError where no broker answers, OtherClusterError."""
-        self._properties = {**librdkafka_properties(client), **_PROPERTIES}
-        self._took = took
-        self._topic: str | None = None
-        self._counted: dict[int, int] = {}
-        self._quiet = 0  # how many times in a row nothing more had come
-        self._consumer = self._made()
-        try:
-            deadline = time.monotonic() + _REACH_SECONDS
-            refuse_others(self._consumer, topic, cluster_id, deadline)
-        except BaseException:
-            self.close()
-            raise
+        self._properties = librdkafka_properties(client)
+        self._cluster_id, self._took = cluster_id, took
+        self._long: _Source | None = None
+        self._short = self._made(_SHORT, topic)
 
     def close(self) -> None:
         """Leave the cluster; twice is once."""
-        self._settle()
-        self._consumer.close()
+        for source in (self._short, self._long):
+            if source is not None:
+                source.close()
 
     def read(
         self,
@@ -137,15 +142,13 @@ class RangeReader:
         Ones without records come, too, about twice a second while Kafka gives none. Raises
         RangeError: OFFSET_OUT_OF_RANGE where the log begins above what comes next by now.
         """
-        if key.topic != self._topic:
-            self._settle()
-            self._topic = key.topic
-        self._assign(key, start)
+        source, few = self._short, _FEW_BYTES
+        source.assign(key, start)
         at, moved = start, time.monotonic()
         told = moved
         try:
             while at < target:
-                found = self._next(key, at, target)
+                found = source.next(key, at, target)
                 now = time.monotonic()
                 if found.next > at:
                     at, moved = found.next, now
@@ -155,8 +158,86 @@ class RangeReader:
                     continue
                 told = now
                 yield found
+                self._hear_others(source)
+                if source is self._short and at < target:
+                    few -= sum(len(value) for value in found.columns["value"] if value)
+                    if few < 0:
+                        source.unassign()
+                        source = self._of_long(key.topic)
+                        source.assign(key, at)
+                        moved = time.monotonic()
         finally:
-            self._consumer.unassign()
+            source.unassign()
+
+    def _hear_others(self, source: _Source) -> None:
+        """What the other one says of itself would be kept for it else."""
+        for other in (self._short, self._long):
+            if other is not None and other is not source:
+                other.hear()
+
+    def _of_long(self, topic: str) -> _Source:
+        if self._long is not None and self._long.topic != topic:
+            self._long.close()
+            self._long = None
+        if self._long is None:
+            self._long = self._made(_LONG, topic)
+        return self._long
+
+    def _made(self, own: Mapping[str, str], topic: str) -> _Source:
+        source = _Source({**self._properties, **_PROPERTIES, **own}, self._took)
+        try:
+            source.refuse_others(topic, self._cluster_id)
+        except BaseException:
+            source.close()
+            raise
+        return source
+
+
+class _Source:
+    """A consumer, and of which `topic` that is what brokers sent to it; None: it read nothing."""
+
+    def __init__(self, properties: Mapping[str, str], took: Took) -> None:
+        self._properties, self._took = properties, took
+        self.topic: str | None = None
+        self._mixed = 0  # so many statistics to come may tell of another topic, too
+        self._counted: dict[int, int] = {}
+        self._heard = 0  # statistics since it was unassigned
+        self._quiet = False  # nothing more had come by the last of them
+        self._consumer = self._made()
+
+    def refuse_others(self, topic: str, cluster_id: str) -> None:
+        """Raises ClusterError where no broker answers, OtherClusterError."""
+        refuse_others(self._consumer, topic, cluster_id, time.monotonic() + _REACH_SECONDS)
+
+    def assign(self, key: TopicPartition, offset: int) -> None:
+        """Read on from there."""
+        from confluent_kafka import TopicPartition as Position
+
+        if self.topic not in (None, key.topic):
+            self._mixed = 2  # what was asked for before may come a moment later
+        self.topic = key.topic
+        self._consumer.assign([Position(*key, offset)])
+
+    def unassign(self) -> None:
+        """Ask for no more."""
+        self._consumer.unassign()
+        self._heard = 0
+
+    def hear(self, seconds: float = 0) -> None:
+        """Take what it says of itself, while nothing is assigned."""
+        self._consumer.consume(1, seconds)
+
+    def close(self) -> None:
+        """Hear the rest of what was asked for, and leave; twice is once."""
+        if self.topic is not None:  # who read may have been ended in the middle
+            self.unassign()
+        until = time.monotonic() + _SETTLES_SECONDS
+        while self.topic is not None and time.monotonic() < until:
+            if self._heard > 1 and self._quiet:
+                break
+            self.hear(_TICK_SECONDS)
+        self.topic = None
+        self._consumer.close()
 
     def _made(self) -> Consumer:
         from confluent_kafka import Consumer  # 40 ms, and only who reads records needs it
@@ -175,25 +256,13 @@ class RangeReader:
             if more > 0:
                 came = True
                 self._counted[broker.nodeid] = size
-                if self._topic is not None:
-                    self._took(self._topic, broker.nodeid, more)
-        self._quiet = 0 if came else self._quiet + 1
+                if self.topic is not None and not self._mixed:
+                    self._took(self.topic, broker.nodeid, more)
+        self._heard += 1
+        self._quiet, self._mixed = not came, max(0, self._mixed - 1)
 
-    def _settle(self) -> None:
-        """Hear the rest of what was asked for before, with nothing assigned any more."""
-        if self._topic is None:
-            return
-        self._quiet, until = 0, time.monotonic() + _SETTLES_SECONDS
-        while self._quiet < 2 and time.monotonic() < until:
-            self._consumer.consume(1, _TICK_SECONDS)
-        self._topic = None
-
-    def _assign(self, key: TopicPartition, offset: int) -> None:
-        from confluent_kafka import TopicPartition as Position
-
-        self._consumer.assign([Position(*key, offset)])
-
-    def _next(self, key: TopicPartition, at: int, target: int) -> Records:
+    def next(self, key: TopicPartition, at: int, target: int) -> Records:
+        """The next records of what is assigned. Raises RangeError."""
         messages = self._consumer.consume(_MOST_AT_ONCE, _TICK_SECONDS)
         records = [m for m in messages if m.error() is None]
         end = at
@@ -227,8 +296,8 @@ class RangeReader:
                 # librdkafka asks for twice as much after each answer without a record, as where
                 # the log cleaner took all of them, and at 1 GiB gives up.
                 self.close()
-                self._consumer, self._topic = self._made(), key.topic
-                self._assign(key, at)
+                self._consumer = self._made()
+                self.assign(key, at)
             elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 raise RangeError(OUT_OF_RANGE)
             else:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from dashboard.cluster.ranges import RangeError, _columns
+from dashboard.cluster import ranges
+from dashboard.cluster.ranges import RangeError, _columns, _Source
+from dashboard.domain.model import TopicPartition
 
 
 class Message:
@@ -49,3 +52,96 @@ def test_a_header_whose_name_is_not_utf_8_is_told_with_its_offsets() -> None:
     records: Any = [Message(4), Message(5, SystemError)]
     with pytest.raises(RangeError, match="not UTF-8 at one of offsets 4 to 5"):
         _columns(records, [4, 5])
+
+
+class Consumer:
+    """As librdkafka's, whose statistics tell what came of each broker at each call."""
+
+    def __init__(self, properties: dict[str, Any]) -> None:
+        self._told = properties["stats_cb"]
+        self.received = {-1: 10_000, 1: 0, 2: 0}
+        self.on_the_way: list[dict[int, int]] = []
+        self.asks = False
+        self.closed = 0
+
+    def assign(self, _: object) -> None:
+        self.asks = True
+
+    def unassign(self) -> None:
+        self.asks = False
+
+    def consume(self, _count: int, _seconds: float) -> list[Any]:
+        for broker, size in (self.on_the_way.pop(0) if self.on_the_way else {}).items():
+            self.received[broker] += size
+        self.tell()
+        return []
+
+    def tell(self) -> None:
+        brokers = {
+            f"b{n}": {"name": "b", "nodeid": n, "rxbytes": size, "rx": 0, "toppars": {}}
+            for n, size in self.received.items()
+        }
+        self._told(json.dumps({"brokers": brokers, "topics": {}}))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> _Source:
+    monkeypatch.setattr("confluent_kafka.Consumer", Consumer)
+    return _Source({}, lambda *each: TOOK.append(each))
+
+
+TOOK: list[tuple[str, int, int]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_yet() -> None:
+    TOOK.clear()
+
+
+def came(source: _Source, broker: int, size: int) -> None:
+    source._consumer.on_the_way = [{broker: size}]  # type: ignore[attr-defined]
+    source.hear()
+
+
+def test_what_brokers_sent_is_of_the_topic_that_is_read(source: _Source) -> None:
+    came(source, 1, 300)
+    source.assign(TopicPartition("a", 0), 0)
+    came(source, 1, 1000)
+    came(source, 2, 50)
+    came(source, -1, 9999)  # of the address to begin with
+    assert TOOK == [("a", 1, 1000), ("a", 2, 50)]
+
+
+def test_of_two_topics_in_one_statistic_or_just_before_it_nobody_knows(source: _Source) -> None:
+    for topic in ("a", "b"):
+        source.assign(TopicPartition(topic, 0), 0)
+        source.unassign()
+    for size in (10, 20, 40, 80):
+        came(source, 1, size)
+    assert TOOK == [("b", 1, 40), ("b", 1, 80)]
+
+
+def test_each_response_counts_less_its_envelope(source: _Source) -> None:
+    source.assign(TopicPartition("a", 0), 0)
+    told = {"brokers": {"b": {"nodeid": 1, "rxbytes": 5000, "rx": 2}}}
+    source._count(json.dumps(told))
+    source._count(json.dumps(told | {"brokers": {"b": {"nodeid": 1, "rxbytes": 5100, "rx": 3}}}))
+    assert TOOK == [("a", 1, 5000 - 2 * ranges._NO_RECORDS_BYTES)]
+
+
+def test_what_was_on_its_way_is_heard_before_it_leaves(source: _Source) -> None:
+    source.assign(TopicPartition("a", 0), 0)
+    consumer: Any = source._consumer
+    consumer.on_the_way = [{1: 10}, {1: 20}, {2: 30}]
+    source.close()
+    source.close()
+    assert TOOK == [("a", 1, 10), ("a", 1, 20), ("a", 2, 30)]
+    assert (consumer.asks, consumer.closed) == (False, 2)
+
+
+def test_one_that_read_nothing_leaves_at_once(source: _Source) -> None:
+    source._consumer.consume = lambda *_: pytest.fail("it waited")  # type: ignore[attr-defined]
+    source.close()
