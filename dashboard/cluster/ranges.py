@@ -43,13 +43,13 @@ _PROPERTIES = {
     "auto.offset.reset": "error",  # an offset that is gone must be told, never stepped over
     "check.crcs": "true",
     "client.rack": "",  # the leader's log is what the purge is of, not a follower's nearby
+    "fetch.max.bytes": str(2 << 20),
     "fetch.wait.max.ms": "100",
     "fetch.queue.backoff.ms": "2",
     "queued.min.messages": "100000",
 }
 _SHORT = {
     "fetch.message.max.bytes": str(64 << 10),
-    "fetch.max.bytes": str(64 << 10),
     "queued.max.messages.kbytes": "64",
     # They name each partition of all topics that were read: of many topics they are megabytes.
     "statistics.interval.ms": "1000",
@@ -57,7 +57,6 @@ _SHORT = {
 _LONG = {
     # A fetch is decompressed as a whole: of what shrinks to a hundredth 2 MiB are enough.
     "fetch.message.max.bytes": str(2 << 20),
-    "fetch.max.bytes": str(2 << 20),
     "queued.max.messages.kbytes": str(4 << 10),
     "statistics.interval.ms": "500",
 }
