@@ -123,7 +123,7 @@ class ArchiveRoom(Room):
         found = committed(place, known, key)
         offsets: set[int] = set()
         for part in found.parts if found else ():
-            body = place.get(part_name("cluster-1", run_id, key, part.first))
+            body = place.get(part_name("cluster-1", run_id, key, part.file))
             assert body is not None
             for batch in read_batches(body):
                 offsets.update(batch.column("offset").to_pylist())
@@ -185,17 +185,19 @@ def _lost_commit(room: ArchiveRoom, run_id: str) -> None:
         Place(room.url).remove(partition_name("cluster-1", run_id, TopicPartition(TOPIC, n)))
 
 
+def _first_parts(room: ArchiveRoom, run_id: str) -> list[Path]:
+    folder = Path(room.url, "cluster-1", run_id, TOPIC)
+    return [min((folder / str(n)).glob("*.parquet")) for n in range(2)]
+
+
 def _lost_part(room: ArchiveRoom, run_id: str) -> None:
-    for n in range(2):
-        Place(room.url).remove(part_name("cluster-1", run_id, TopicPartition(TOPIC, n), 0))
+    for part in _first_parts(room, run_id):
+        part.unlink()
 
 
 def _cut_part(room: ArchiveRoom, run_id: str) -> None:
-    for n in range(2):
-        name = part_name("cluster-1", run_id, TopicPartition(TOPIC, n), 0)
-        body = Place(room.url).get(name)
-        assert body is not None
-        Place(room.url).put(name, body[:-1])
+    for part in _first_parts(room, run_id):
+        part.write_bytes(part.read_bytes()[:-1])
 
 
 def _older_start(room: ArchiveRoom, _: str) -> None:
