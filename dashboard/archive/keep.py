@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -335,7 +336,11 @@ class Keeper:
             raise _Held
 
     def _topic_id(self, key: TopicPartition) -> str:
-        return next(t.topic_id for t in self.run.topics if t.topic == key.topic)
+        return self._topic_ids[key.topic]
+
+    @cached_property
+    def _topic_ids(self) -> dict[str, str]:
+        return {t.topic: t.topic_id for t in self.run.topics}
 
     def _add(self, parts: Sequence[Part], *, anew: bool) -> None:
         with self._lock:

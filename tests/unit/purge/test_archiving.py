@@ -18,7 +18,7 @@ import pytest
 
 from dashboard.archive import keep
 from dashboard.archive.format import read_batches
-from dashboard.archive.manifest import RunArchive, commits_sha256, part_name, partition_name
+from dashboard.archive.manifest import Range, RunArchive, commits_sha256, part_name, partition_name
 from dashboard.archive.place import Place, begin, committed
 from dashboard.cluster.ranges import OUT_OF_RANGE, RangeError, Records, untold
 from dashboard.core.clock import Stopwatch
@@ -394,6 +394,22 @@ def test_what_retention_took_before_its_turn_need_not_be_kept(room: ArchiveRoom)
     assert room.rows(view) == {0: ("done", None), 1: ("done", None)}
     assert view.run.archive is not None
     assert (view.run.archive.state, view.run.archive.records) == ("proved", 80)
+
+
+def test_each_of_many_partitions_is_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten thousand the search for those that were left out took minutes, all alone."""
+    room = ArchiveRoom(tmp_path, partitions=30)
+    asked: list[int] = []
+
+    def key(one: Range) -> TopicPartition:
+        asked.append(one.partition)
+        return TopicPartition(one.topic, one.partition)
+
+    monkeypatch.setattr(Range, "key", property(key))
+    assert room.go().run.state == "done"
+    assert len(asked) < 30 * 20
 
 
 @pytest.mark.parametrize("code", ["ARCHIVE_UNWRITABLE", "ARCHIVE_UNREACHABLE"])
