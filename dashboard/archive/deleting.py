@@ -6,11 +6,11 @@ What leads to a file goes after it, the run's manifest last: who is killed finds
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Protocol
 
-from dashboard.archive.manifest import Range, part_name, partition_name, proof_name, run_name
+from dashboard.archive.manifest import Part, Range, partition_name, proof_file, run_name
 from dashboard.archive.opened import Archive
 from dashboard.archive.place import Place
 from dashboard.archive.summary import Summary
@@ -18,10 +18,11 @@ from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.core.words import binary, plural
 from dashboard.domain.acts import Act, Deletion, Restoration
 
-_PART = re.compile(r"part-(\d{20})\.(?:parquet|json)")
+_OF_OFFSET = len("part-") + 20  # of a name
+_PART = re.compile(r"part-\d{20}(?:-[0-9a-f]{8}\.parquet|\.json)")
 # What a worker that was killed amid a put leaves in a folder: records, too.
 _UNFINISHED = re.compile(
-    r"(?:part-\d{20}|partition|archive)\.(?:parquet|json)\.\d+\.[0-9a-f]+\.tmp"
+    r"(?:part-\d{20}(?:-[0-9a-f]{8})?|partition|archive)\.(?:parquet|json)\.\d+\.[0-9a-f]+\.tmp"
 )
 
 
@@ -101,9 +102,8 @@ def delete(
     top = "/".join(of)
     for one in _partitions(found):
         folder = partition_name(*of, one.key).rpartition("/")[0]
-        for first in reversed(_firsts(found, one, folder)):
-            place.remove(part_name(*of, one.key, first))
-            place.remove(proof_name(*of, one.key, first))
+        for name in _files(found, one, folder):
+            place.remove(f"{folder}/{name}")
         place.remove(partition_name(*of, one.key))
         _remove_rest(place, folder)
     for topic in run.topics:
@@ -133,25 +133,29 @@ def _partitions(found: Summary) -> list[Range]:
     return [known[key] for key in sorted(known)]
 
 
-def _firsts(found: Summary, one: Range, folder: str) -> list[int]:
-    """Where each part begins: by the partition's commit, else by the chain of proofs; and behind
-    the last proof, where a part may lie that nobody proved. A listing adds what else lies there:
-    what a damaged proof would have led to, and parts of another worker's cuts.
+def _files(found: Summary, one: Range, folder: str) -> list[str]:
+    """Parts and proofs, the last part first, and each before the proof that leads to it: by the
+    partition's commit, else by the chain of proofs. A listing adds what else lies there: parts that
+    nobody proved, and what a damaged proof would have led to.
     """
     archive, whole = found.archive, found.found.get(one.key)
-    firsts = [one.start] if whole is None else [part.first for part in whole.parts]
-    while whole is None and (after := _after(archive, one, firsts[-1])) is not None:
-        firsts.append(after)
-    listed = map(_PART.fullmatch, archive.place.names(folder))
-    return sorted({*firsts, *(int(name[1]) for name in listed if name is not None)})
+    parts = list(whole.parts) if whole is not None else list(_chain(archive, one))
+    files = {name for part in parts for name in (part.file, proof_file(part.first))}
+    files |= {proof_file(one.start), *filter(_PART.fullmatch, archive.place.names(folder))}
+    return sorted(files, key=lambda name: (name[:_OF_OFFSET], "-" in name[_OF_OFFSET:]))[::-1]
 
 
-def _after(archive: Archive, one: Range, first: int) -> int | None:
-    """Where the next part begins by a proof; None: there is none, or it is damaged."""
-    try:
-        part = archive.proof(one.key, first)
-    except LowwaterError as error:
-        if error.code == "ARCHIVE_UNREACHABLE":
-            raise
-        return None
-    return part.next if part is not None and part.first == first else None
+def _chain(archive: Archive, one: Range) -> Iterator[Part]:
+    """The parts by their proofs, as far as one leads to the next."""
+    at = one.start
+    while True:
+        try:
+            part = archive.proof(one.key, at)
+        except LowwaterError as error:
+            if error.code == "ARCHIVE_UNREACHABLE":
+                raise
+            return
+        if part is None or part.first != at:
+            return
+        yield part
+        at = part.next

@@ -7,10 +7,12 @@ the last proof, found by name. Nothing here deletes a record.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -25,6 +27,7 @@ from dashboard.archive.manifest import (
     Reached,
     RunArchive,
     gaps_are,
+    part_file,
     part_name,
     partition_name,
     proof_name,
@@ -247,7 +250,7 @@ class Keeper:
         or have gone to the disk below a volume that was not mounted.
         """
         self._go_on()
-        name = part_name(self.run.cluster_id, self.run.run_id, key, part.first)
+        name = part_name(self.run.cluster_id, self.run.run_id, key, part.file)
         if self.proved.get(name) != part.stored_sha256:
             body = self.place.get(name)
             if body is None or stored_sha256(body) != part.stored_sha256:
@@ -304,7 +307,8 @@ class Keeper:
         epochs = tuple(Reached(*one) for one in sorted(part.epochs.items()))
         if not epochs:
             raise Missing(f"no batch tells the leader epoch of offsets {part.first} to {part.next}")
-        name = part_name(self.run.cluster_id, self.run.run_id, key, part.first)
+        file = part_file(part.first, secrets.token_hex(4))
+        name = part_name(self.run.cluster_id, self.run.run_id, key, file)
         made, body = part.finish()
         if self.sealing is not None:
             body = self.sealing.seal(body, name)
@@ -314,7 +318,7 @@ class Keeper:
         self._read_back(name, sha256, made)
         pa.default_memory_pool().release_unused()
         proof = Part(
-            part.first, part.next, made.records, size, made.raw_bytes, sha256,
+            part.first, part.next, file, made.records, size, made.raw_bytes, sha256,
             epochs, *gaps_are(gaps, part.next), gaps,
         )  # fmt: skip
         self.place.put_settled(
@@ -341,7 +345,11 @@ class Keeper:
             raise _Held
 
     def _topic_id(self, key: TopicPartition) -> str:
-        return next(t.topic_id for t in self.run.topics if t.topic == key.topic)
+        return self._topic_ids[key.topic]
+
+    @cached_property
+    def _topic_ids(self) -> dict[str, str]:
+        return {t.topic: t.topic_id for t in self.run.topics}
 
     def _add(self, parts: Sequence[Part], *, anew: bool) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ names follow from a run's partitions, and the proof of a part names where the ne
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from dashboard.domain.model import TopicPartition
 Why = Literal["control", "compacted"]
 State = Literal["open", "whole", "incomplete"]
 _T = TypeVar("_T")
+_FILE = re.compile(r"part-(\d{20})-[0-9a-f]{8}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,10 @@ class Reached:
 class Part:
     """Proof of a part: it was read back from where it lies, counted, compared and hashed.
 
-    Offsets from `first` up to but not `next`, each a record or in one of `gaps`. `size_bytes` and
-    `stored_sha256` are of the stored file, `raw_bytes` of keys, values and headers as they were.
+    Offsets from `first` up to but not `next`, each a record or in one of `gaps`. `file` is its name
+    in the partition's folder, and no other part's: no put, however late, is over another's.
+    `size_bytes` and `stored_sha256` are of the stored file, `raw_bytes` of keys, values and headers
+    as they were.
     `epochs`: how far each leader epoch reached of which a batch was read for it, or explains a gap.
     `control` and `compacted` are the offsets of all gaps; `ends`: why the offset before `next` is
     no record, None where it is one.
@@ -56,6 +60,7 @@ class Part:
 
     first: Count
     next: Count
+    file: Text
     records: Count
     size_bytes: Count
     raw_bytes: Count
@@ -179,13 +184,24 @@ def partition_name(cluster_id: str, run_id: str, key: TopicPartition) -> str:
     return f"{cluster_id}/{run_id}/{key.topic}/{key.partition}/partition.json"
 
 
-def part_name(cluster_id: str, run_id: str, key: TopicPartition, first: int) -> str:
-    """Where the part lies that begins at an offset."""
-    return f"{cluster_id}/{run_id}/{key.topic}/{key.partition}/part-{first:020}.parquet"
+def part_file(first: int, token: str) -> str:
+    """The name of the part that begins at an offset, written once: `token` is 8 hex digits."""
+    return f"part-{first:020}-{token}.parquet"
+
+
+def proof_file(first: int) -> str:
+    """The name of its proof."""
+    return f"part-{first:020}.json"
+
+
+def part_name(cluster_id: str, run_id: str, key: TopicPartition, file: str) -> str:
+    """Where a part lies."""
+    return f"{cluster_id}/{run_id}/{key.topic}/{key.partition}/{file}"
 
 
 def proof_name(cluster_id: str, run_id: str, key: TopicPartition, first: int) -> str:
-    return part_name(cluster_id, run_id, key, first).removesuffix("parquet") + "json"
+    """Where the proof lies of the part that begins at an offset."""
+    return part_name(cluster_id, run_id, key, proof_file(first))
 
 
 def _invalid(where: str, what: str) -> ArchiveError:
@@ -225,6 +241,9 @@ def _check_part(part: Part) -> None:
 
 
 def _check_brief(part: Part) -> None:
+    named = _FILE.fullmatch(part.file)
+    if named is None or int(named[1]) != part.first:
+        raise ValueError(f"'{part.file}' is no file of a part from offset {part.first} on")
     if not part.epochs:
         raise ValueError(f"no leader epoch is told of offsets {part.first} to {part.next}")
     missing = part.control + part.compacted

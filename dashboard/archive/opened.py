@@ -171,7 +171,7 @@ class Archive:
             )
 
     def _body(self, key: TopicPartition, part: Part) -> bytes:
-        name = part_name(*self._of, key, part.first)
+        name = part_name(*self._of, key, part.file)
         body = self.place.get(name)
         if body is None:
             raise ArchiveError(
@@ -190,7 +190,7 @@ class Archive:
 
     def _damaged(self, key: TopicPartition, part: Part, why: str) -> ArchiveError:
         return ArchiveError(
-            f"{self.place.url_of(part_name(*self._of, key, part.first))} is damaged: {why}",
+            f"{self.place.url_of(part_name(*self._of, key, part.file))} is damaged: {why}",
             "Restore the file from a copy; without it the archive is not whole.",
             code="ARCHIVE_PART_UNREADABLE",
         )

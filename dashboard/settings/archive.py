@@ -95,7 +95,7 @@ def chosen(settings: ArchiveSettings, asked: str | bool | None) -> str | None:
             'Name it with --archive URL, or write url = "s3://BUCKET/PREFIX" below [archive].',
             code="ARCHIVE_NOT_NAMED",
         )
-    check_url(url)
+    url = check_url(url).removeprefix("file://")
     if "://" in url:
         return url
     try:

@@ -67,7 +67,7 @@ def in_archive(url: str, run: RunArchive, key: Key) -> list[Row]:
     found = committed(place, run, key)
     rows: list[Row] = []
     for part in found.parts if found else ():
-        body = place.get(part_name(run.cluster_id, run.run_id, key, part.first))
+        body = place.get(part_name(run.cluster_id, run.run_id, key, part.file))
         assert body is not None
         for batch in read_batches(body):
             columns = batch.to_pydict()

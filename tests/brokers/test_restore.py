@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -213,8 +214,9 @@ def test_brokers_that_take_nothing_are_not_waited_for_without_an_end(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.timeout(1800))])
 def test_killed_at_any_moment_it_goes_on_and_every_record_is_there_once(
-    bench: Bench, tmp_path: Path
+    bench: Bench, tmp_path: Path, kills: int
 ) -> None:
     rows: dict[int, list[tuple[int, Row]]] = {
         p: [
@@ -223,31 +225,43 @@ def test_killed_at_any_moment_it_goes_on_and_every_record_is_there_once(
         for p in range(3)
     }
     archive = archives.write(tmp_path / "kept", {"t": rows}, per_part=20_000, per_group=2000)
-    to = f"killed-{uuid.uuid4().hex[:6]}"
-    bench._topics.add(to)
-    environ = {
-        **os.environ, "LOWWATER_SETTINGS": str(bench.settings.source),
-        "LOWWATER_STATE_DIR": str(tmp_path / "state"),
-    }  # fmt: skip
-    words = [
-        sys.executable, "-m", "dashboard.cli.main", "restore", str(archive), "--to-topic", to,
-        "--bootstrap-server", bench.bootstrap, "--json",
-    ]  # fmt: skip
-    for number, share in enumerate((0.0, 0.05, 0.2, 0.4, 0.65, 0.9)):
-        running = subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL)
-        while running.poll() is None and written(bench, to) <= share * 180_000:
-            time.sleep(0.02)
-        running.send_signal(signal.SIGINT if number % 3 == 1 else signal.SIGKILL)
-        assert running.wait(30) != 0, "it was done before it could be killed"
-    done = subprocess.run(words, env=environ, stdout=subprocess.PIPE, check=True)
-    value = json.loads(done.stdout)
-    assert (value["state"], value["records"]) == ("restored", 180_000)
-    assert 0 < sum(p["resumed_at"] for p in value["partitions"]) <= 180_000
-    for partition, expected in rows.items():
-        assert [row for _, row in lies(bench, to, partition)] == [row for _, row in expected]
-    table = pq.read_table(value["offsets_file"])
-    assert table["old_offset"].to_pylist() == [3 * n for n in range(60_000)] * 3
-    assert table["new_offset"].to_pylist() == list(range(60_000)) * 3
+    chance, left = random.Random(kills), kills
+    while left > 0:
+        to = f"killed-{uuid.uuid4().hex[:6]}"
+        bench._topics.add(to)
+        words = [
+            sys.executable, "-m", "dashboard.cli.main", "restore", str(archive), "--to-topic", to,
+            "--bootstrap-server", bench.bootstrap, "--json",
+        ]  # fmt: skip
+        environ = {
+            **os.environ, "LOWWATER_SETTINGS": str(bench.settings.source),
+            "LOWWATER_STATE_DIR": str(tmp_path / "state"),
+        }  # fmt: skip
+        shares = [0.0, 0.05, 0.2, 0.4, 0.65, 0.9]
+        if kills > len(shares):  # before anything is written, and while all is compared, too
+            shares = sorted(chance.uniform(-0.2, 1.2) for _ in range(8))
+        for number, share in enumerate(shares[:left]):
+            with subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL) as running:
+                while (
+                    share >= 0
+                    and running.poll() is None
+                    and (written(bench, to) <= min(share, 0.999) * 180_000)
+                ):
+                    time.sleep(0.02)
+                if not 0 <= share < 1:
+                    time.sleep(chance.uniform(0, 1.5))
+                running.send_signal(signal.SIGINT if number % 3 == 1 else signal.SIGKILL)
+            assert running.returncode != 0 or share >= 1, "it was done before it could be killed"
+            left -= running.returncode != 0
+        done = subprocess.run(words, env=environ, stdout=subprocess.PIPE, check=True)
+        value = json.loads(done.stdout)
+        assert (value["state"], value["records"]) == ("restored", 180_000)
+        assert sum(p["resumed_at"] for p in value["partitions"]) <= 180_000
+        for partition, expected in rows.items():
+            assert [row for _, row in lies(bench, to, partition)] == [row for _, row in expected]
+        table = pq.read_table(value["offsets_file"])
+        assert table["old_offset"].to_pylist() == [3 * n for n in range(60_000)] * 3
+        assert table["new_offset"].to_pylist() == list(range(60_000)) * 3
 
 
 def written(bench: Bench, topic: str) -> int:

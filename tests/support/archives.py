@@ -20,6 +20,7 @@ from dashboard.archive.manifest import (
     Reached,
     RunArchive,
     gaps_are,
+    part_file,
     part_name,
     partition_name,
     proof_name,
@@ -140,7 +141,8 @@ def _part(
         writer.add(parts.batch_of(_columns(rows[begin : begin + per_group])))
     body = writer.finish()
     first = rows[0][0]
-    name = part_name(*of, at, first)
+    file = part_file(first, "0a1b2c3d")
+    name = part_name(*of, at, file)
     stored = key.seal(body, name) if key else body
     offsets = [offset for offset, _ in rows]
     gaps = [
@@ -149,7 +151,7 @@ def _part(
         if other > one + 1
     ]
     found = Part(
-        first, after, len(rows), len(stored), writer.contents.raw_bytes,
+        first, after, file, len(rows), len(stored), writer.contents.raw_bytes,
         parts.stored_sha256(stored), (Reached(0, after),), *gaps_are(gaps, after), tuple(gaps),
     )  # fmt: skip
     place.put(name, stored)

@@ -90,7 +90,7 @@ class Lying:
         return self.place.size_bytes(self._name(*one))
 
     def _name(self, key: TopicPartition, part: Part) -> str:
-        return part_name(self.archive.cluster_id, self.archive.run_id, key, part.first)
+        return part_name(self.archive.cluster_id, self.archive.run_id, key, part.file)
 
 
 def refuse_without_archive(run: RunRow, plan: Plan, *, keeps: bool) -> None:

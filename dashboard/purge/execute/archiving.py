@@ -118,7 +118,8 @@ class Archiving:
             ) from error
         if found.held:
             return found
-        self._without_range([row for row in rows if row.key not in {r.key for r in ranges}], found)
+        known = {r.key for r in ranges}
+        self._without_range([row for row in rows if row.key not in known], found)
         # Of a run that went on after a death: what was settled before stands in the manifest.
         earlier = {k: a for r in archive.partitions if (k := r.key) not in wanted
                    and (a := committed(self.place, archive, k)) is not None}  # fmt: skip

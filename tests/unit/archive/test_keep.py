@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.archive import keep
-from dashboard.archive.format import SCHEMA, read_batches
+from dashboard.archive.format import SCHEMA, read_batches, stored_sha256
 from dashboard.archive.keep import Keeper, Kept, Progress
 from dashboard.archive.manifest import (
     PART,
@@ -71,7 +71,7 @@ def records_in(place: Place, run: RunArchive, key: TopicPartition = KEY) -> list
     assert found is not None
     rows = []
     for part in found.parts:
-        body = place.get(part_name(run.cluster_id, run.run_id, key, part.first))
+        body = place.get(part_name(run.cluster_id, run.run_id, key, part.file))
         assert body is not None
         for batch in read_batches(body):
             rows += batch.to_pylist()
@@ -284,6 +284,30 @@ def test_who_goes_on_after_a_death_reads_nothing_twice_that_was_proved(
     assert [row["offset"] for row in records_in(Place(url), run_of())] == list(range(20))
 
 
+def test_a_put_that_a_store_takes_late_is_over_nothing_that_was_proved(place: Place) -> None:
+    """The worker that sent it is gone; another one cut its parts elsewhere."""
+
+    class Slow(Place):
+        def put(self, name: str, body: bytes) -> None:
+            if not name.endswith(".parquet"):
+                return super().put(name, body)
+            late.append((name, body))
+            raise Died
+
+    late: list[tuple[str, bytes]] = []
+    log = KeptLog([data(0, 40)])
+    with pytest.raises(Died):
+        kept(Slow(place.url), log, settings=ArchiveSettings(part_bytes=200))
+    (archive,) = kept(place, log).committed.values()
+    for name, body in late:
+        place.put(name, body)
+    assert [row["offset"] for row in records_in(place, run_of())] == list(range(20))
+    stored = [place.get(part_name("c1", "r1", KEY, part.file)) for part in archive.parts]
+    assert [part.stored_sha256 for part in archive.parts] == [
+        stored_sha256(body) for body in stored if body
+    ]
+
+
 def test_what_is_committed_is_not_read_again(place: Place) -> None:
     log = KeptLog([data(0, 40)])
     kept(place, log)
@@ -301,7 +325,7 @@ def test_a_part_of_an_earlier_worker_that_is_not_there_any_more_is_read_again(
     log = KeptLog([data(0, 40)])
     (archive,) = kept(place, log).committed.values()
     first = archive.parts[lost].first
-    name = part_name("c1", "r1", KEY, first)
+    name = part_name("c1", "r1", KEY, archive.parts[lost].file)
     body = place.get(name)
     assert body is not None
     place.remove(name) if how == "gone" else place.put(name, body[:-1] + bytes([body[-1] ^ 1]))

@@ -20,6 +20,7 @@ from dashboard.archive.manifest import (
     Range,
     Reached,
     RunArchive,
+    part_file,
     part_name,
     partition_name,
     proof_name,
@@ -29,10 +30,13 @@ from dashboard.core.errors import ArchiveError, RefusedError
 from dashboard.domain.model import TopicPartition
 
 ONE = Part(
-    10, 20, 8, 500, 900, "ab", (Reached(3, 20),), 1, 1, "compacted",
+    10, 20, part_file(10, "0a1b2c3d"), 8, 500, 900, "ab", (Reached(3, 20),), 1, 1, "compacted",
     (Gap(12, 13, "control"), Gap(19, 20, "compacted")),
 )  # fmt: skip
-TWO = Part(20, 22, 1, 300, 100, "cd", (Reached(4, 22),), 1, 0, "control", (Gap(21, 22, "control"),))
+TWO = Part(
+    20, 22, part_file(20, "0a1b2c3e"), 1, 300, 100, "cd", (Reached(4, 22),), 1, 0, "control",
+    (Gap(21, 22, "control"),),
+)  # fmt: skip
 WHOLE = PartitionArchive("orders", "id-1", 3, 10, 22, (ONE.brief, TWO.brief))
 RUN_ARCHIVE = RunArchive(
     "c1", "local", "r1", "ef", datetime(2026, 3, 1, tzinfo=UTC), "open",
@@ -72,9 +76,14 @@ def test_sums_are_those_of_the_parts() -> None:
         replace(ONE, control=2, compacted=0),
         replace(ONE, ends=None),
         replace(ONE, next=21),
-        replace(ONE, first=13),
+        replace(ONE, first=13, file=part_file(13, "0a1b2c3d")),
+        replace(ONE, file="part-00000000000000000010.parquet"),
+        replace(ONE, file=TWO.file),
+        replace(ONE, file=f"../{ONE.file}"),
         replace(ONE, gaps=(Gap(19, 20, "compacted"), Gap(12, 13, "control"))),
-        replace(ONE, first=20, records=0, control=0, compacted=0, ends=None, gaps=()),
+        replace(
+            ONE, first=20, file=TWO.file, records=0, control=0, compacted=0, ends=None, gaps=()
+        ),
     ],
     ids=str,
 )
@@ -113,5 +122,6 @@ def test_it_covers_only_its_own_range_of_its_own_topic() -> None:
 def test_names_follow_from_what_they_name() -> None:
     key = TopicPartition("a.b", 3)
     assert partition_name("c", "r", key) == "c/r/a.b/3/partition.json"
-    assert part_name("c", "r", key, 5) == "c/r/a.b/3/part-00000000000000000005.parquet"
+    file = "part-00000000000000000005-0a1b2c3d.parquet"
+    assert part_name("c", "r", key, part_file(5, "0a1b2c3d")) == f"c/r/a.b/3/{file}"
     assert proof_name("c", "r", key, 5) == "c/r/a.b/3/part-00000000000000000005.json"

@@ -160,6 +160,9 @@ def test_a_place_is_that_which_is_named_or_that_of_the_settings(
     assert absent.value.next_step.endswith(f"mkdir -p {tmp_path}/kept")
     (tmp_path / "kept").mkdir()
     assert chosen(known, "kept") == chosen(none, str(tmp_path / "kept"))
+    assert chosen(none, f"file://{tmp_path}/kept") == str(tmp_path / "kept")
+    with pytest.raises(ArchiveError, match="other is not there"):
+        chosen(none, f"file://{tmp_path}/other")
     with pytest.raises(SettingsError) as found:
         chosen(none, True)
     assert found.value.code == "ARCHIVE_NOT_NAMED"

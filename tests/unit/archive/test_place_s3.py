@@ -37,7 +37,7 @@ def test_a_bucket_keeps_what_a_folder_keeps(bucket: str) -> None:
     archive = found.committed[KEY]
     assert [row["offset"] for row in records_in(place, run)] == list(range(20))
     part = archive.parts[0]
-    assert place.size_bytes(part_name("c1", "r1", KEY, part.first)) == part.size_bytes
+    assert place.size_bytes(part_name("c1", "r1", KEY, part.file)) == part.size_bytes
     assert place.size_bytes("c1/r1/none") is None
     place.remove("c1/r1/orders/0/partition.json")
     place.remove(proof_name("c1", "r1", KEY, archive.parts[-1].first))

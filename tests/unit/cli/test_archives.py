@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.archive.manifest import commits_sha256
+from dashboard.archive.manifest import commits_sha256, part_file
 from dashboard.archive.opened import open_archive
 from dashboard.archive.place import Place
 from dashboard.archive.sealing import Sealer
@@ -157,11 +157,11 @@ def test_every_part_is_read_back(alone: Path, capsys: pytest.CaptureFixture[str]
     part, proof = (sorted(folder.glob(f"orders/0/part-*.{end}"))[1] for end in ("parquet", "json"))
     part.write_bytes(part.read_bytes()[:-1])
     proof.unlink()
-    (folder / "orders" / "1" / "part-00000000000000000000.parquet").unlink()
+    (folder / "orders" / "1" / "part-00000000000000000000-0a1b2c3d.parquet").unlink()
     (found,) = answer(capsys, *words, exit_code=1)["archives"]
     assert [problem.rpartition("/")[2] for problem in found["problems"]] == [
         f"{part.name} is damaged: its sha256 is not the one of its proof",
-        "part-00000000000000000000.parquet is not there",
+        "part-00000000000000000000-0a1b2c3d.parquet is not there",
     ]
     (alone / "key").write_text("00" * 32)
     assert answer(capsys, *words, exit_code=1)["error"]["code"] == "ARCHIVE_KEY_WRONG"
@@ -199,7 +199,7 @@ def test_a_deletion_that_died_is_finished_by_the_next(
     folder = archived(alone, run_id)
     proofs = folder / "orders" / "1"
     (proofs / "partition.json").unlink()  # as of a partition that was never whole
-    unproved = proofs / f"part-{ROWS[1][-1][0] + 1:020}.parquet"
+    unproved = proofs / part_file(ROWS[1][-1][0] + 1, "deadbeef")
     unproved.write_bytes(b"nobody proved it")
     closed(journal, run_id)
     sentence = f"delete the archive of run {run_id} on prod"
