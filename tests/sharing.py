@@ -16,25 +16,28 @@ from xdist.scheduler import LoadFileScheduling
 # Begun in this order, the longest first; every other file is one by itself, and comes after these.
 TOGETHER = {
     "brokers": (
-        "tests/brokers/test_purge_[cfstw]*.py", "tests/brokers/test_purge.py",
-        "tests/brokers/test_forecast.py", "tests/brokers/test_guards.py",
+        "tests/brokers/test_purge_changes.py", "tests/brokers/test_purge_faults.py",
+        "tests/brokers/test_purge_targets.py", "tests/brokers/test_purge_workers.py",
+        "tests/brokers/test_purge.py", "tests/brokers/test_guards.py",
         "tests/brokers/test_move_waived.py",
         "tests/brokers/test_archive.py", "tests/brokers/test_restore.py",
-        "tests/brokers/test_targets_more.py", "tests/brokers/test_purge_receipt.py",
-        "tests/brokers/test_policies*.py", "tests/brokers/test_secrets_of_a_purge.py",
+        "tests/brokers/test_targets_more.py", "tests/brokers/test_policies*.py",
         "tests/brokers/test_unseen_reader.py", "tests/brokers/test_live_cluster.py",
-        "tests/brokers/test_wanted_records.py",
-    ),
-    "brokers and Spark": (
-        "tests/brokers/test_broker_metrics.py", "tests/brokers/test_cli.py",
+        "tests/brokers/test_wanted_records.py", "tests/brokers/test_cli.py",
         "tests/brokers/test_collect.py", "tests/brokers/test_delete_records.py",
-        "tests/brokers/test_estimators.py", "tests/brokers/test_group_patterns.py",
-        "tests/brokers/test_first_hour.py",
-        "tests/brokers/test_followers.py", "tests/brokers/test_inventory.py",
-        "tests/brokers/test_local_cluster.py", "tests/brokers/test_low_watermark.py",
-        "tests/brokers/test_orphan*.py", "tests/brokers/test_records.py",
-        "tests/brokers/test_rep*.py", "tests/brokers/test_sampled.py",
-        "tests/brokers/test_sweep.py", "tests/brokers/test_triage.py",
+        "tests/brokers/test_group_patterns.py", "tests/brokers/test_inventory.py",
+        "tests/brokers/test_local_cluster.py", "tests/brokers/test_records.py",
+        "tests/brokers/test_sampled.py", "tests/brokers/test_sweep.py",
+    ),
+    # Of these make test runs nothing, and so starts no brokers for them.
+    "brokers and Spark": (
+        "tests/brokers/test_broker_metrics.py", "tests/brokers/test_estimators.py",
+        "tests/brokers/test_first_hour.py", "tests/brokers/test_followers.py",
+        "tests/brokers/test_forecast.py", "tests/brokers/test_low_watermark.py",
+        "tests/brokers/test_orphan*.py", "tests/brokers/test_purge_full_disk.py",
+        "tests/brokers/test_purge_log_dir_move.py", "tests/brokers/test_purge_receipt.py",
+        "tests/brokers/test_purge_stops.py", "tests/brokers/test_rep*.py",
+        "tests/brokers/test_secrets_of_a_purge.py", "tests/brokers/test_triage.py",
         "tests/brokers/test_truth.py",
     ),
     "brokers and a browser": (

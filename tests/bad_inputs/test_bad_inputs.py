@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.bad_inputs.calling import PASSING, Ending, call, differing, digests, error_of
 from tests.bad_inputs.case import Case
@@ -10,9 +13,21 @@ from tests.bad_inputs.cases import KINDS, all_cases
 from tests.bad_inputs.world import World
 
 CASES = all_cases()
+FIRST = 2  # of each kind of input and code in make test, all others in make test-further
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def _by_level() -> list[ParameterSet]:
+    seen: Counter[tuple[str, str]] = Counter()
+    cases = []
+    for case in CASES:
+        kind = (case.name.partition(":")[0], case.code)
+        seen[kind] += 1
+        marks = [pytest.mark.further] if seen[kind] > FIRST else []
+        cases.append(pytest.param(case, id=case.name, marks=marks))
+    return cases
+
+
+@pytest.mark.parametrize("case", _by_level())
 def test_a_bad_input_is_named_and_changes_nothing(
     case: Case, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

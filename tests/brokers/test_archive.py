@@ -112,6 +112,7 @@ def odd_records(bench: Bench, topic: str) -> None:
             sender.abort_transaction(30)
 
 
+@pytest.mark.further
 def test_what_a_purge_deletes_lies_in_the_archive_record_for_record(bench: Bench, url: str) -> None:
     topic = bench.topic(0, 3000)
     odd_records(bench, topic)
@@ -153,7 +154,11 @@ def test_a_place_that_takes_nothing_stops_the_purge_before_anything_is_deleted(
 
 
 @pytest.mark.parametrize(
-    "kills", [3, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+    "kills",
+    [
+        pytest.param(3, marks=pytest.mark.further),
+        pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
+    ],
 )
 def test_workers_killed_at_any_moment_lose_nothing_and_purge_nothing_without_proof(
     bench: Bench, url: str, kills: int

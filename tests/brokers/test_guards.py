@@ -63,6 +63,7 @@ def lifted(
     return plan
 
 
+@pytest.mark.further
 def test_readers_that_nobody_declared_are_unknown_until_somebody_does(bench: Bench) -> None:
     topic = bench.topic(20)
     bench.commit("guards-g", topic, {0: 12})

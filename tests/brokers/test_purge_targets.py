@@ -60,6 +60,7 @@ def test_an_open_transaction_below_the_target_blocks_it(bench: Bench) -> None:
         assert_proved(bench, view, "done", Left(topic, 0, "done", range(10, 16)))
 
 
+@pytest.mark.further
 def test_a_target_beyond_the_high_watermark_is_guarded(bench: Bench) -> None:
     topic = bench.topic(10)
     bench.commit("purge-g", topic, {0: 10})

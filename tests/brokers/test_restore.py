@@ -99,7 +99,6 @@ def kept(folder: Path, topic: str, rows: list[tuple[int, Row]], **config: str) -
     return str(archives.write(folder, {topic: {0: rows}}, config=config, per_part=300))
 
 
-@pytest.mark.slow
 def test_what_was_archived_and_purged_comes_back_record_for_record(
     bench: Bench, answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +153,7 @@ def test_what_was_archived_and_purged_comes_back_record_for_record(
     assert len(lies(bench, topic, 1)) == 40
 
 
+@pytest.mark.further
 def test_no_time_stays_none_and_the_beginning_of_1970_is_a_millisecond_later(
     bench: Bench, answer: Answer, tmp_path: Path
 ) -> None:
@@ -171,6 +171,7 @@ def test_no_time_stays_none_and_the_beginning_of_1970_is_a_millisecond_later(
     assert any("1970" in said for said in value["not_the_same"])
 
 
+@pytest.mark.further
 def test_what_a_broker_does_not_take_is_named_and_ends_it(
     bench: Bench, answer: Answer, tmp_path: Path
 ) -> None:
@@ -187,6 +188,7 @@ def test_what_a_broker_does_not_take_is_named_and_ends_it(
     assert found == [row for _, row in rows][: len(found)] and len(found) <= 40
 
 
+@pytest.mark.further
 def test_brokers_that_take_nothing_are_not_waited_for_without_an_end(
     bench: Bench, cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -206,6 +206,7 @@ def test_the_script_sweeps_a_real_disk_and_its_line_undoes_it(
     script_log.unlink()  # somebody decided that it may go after all
 
 
+@pytest.mark.further
 def test_another_users_quarantine_on_a_real_disk_is_refused_by_program_and_script(
     scene: Scene, judged: Verdicts, call: Call, tmp_path: Path
 ) -> None:

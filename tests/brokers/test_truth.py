@@ -26,7 +26,7 @@ from dashboard.settings.settings import load as load_settings
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.workload import ANSWERS_WITHIN, until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.further]
 TOPICS = {topic.name: topic for topic in truth.TOPICS}
 # The marker at the end of a transaction takes an offset; the load writes one transaction.
 _MARKERS = 1

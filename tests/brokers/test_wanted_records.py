@@ -48,6 +48,7 @@ def test_an_offset_past_the_end_of_the_log_purges_nothing(bench: Bench, to: str)
     assert records(bench, topic) == 500
 
 
+@pytest.mark.further
 def test_an_offset_that_comes_to_lie_past_the_end_before_sending_stops_the_run(
     bench: Bench,
 ) -> None:

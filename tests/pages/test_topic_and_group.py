@@ -150,6 +150,7 @@ def test_a_brokers_fullest_disk_is_drawn_over_the_time_that_is_chosen(
     assert "measured less than twice in that time" in said(app)
 
 
+@pytest.mark.further_but("topic-clickstream")
 @pytest.mark.parametrize(
     ("page", "name"), [("topic", "clickstream"), ("broker", "2"), ("group", "billing-replay")]
 )

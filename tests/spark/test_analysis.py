@@ -133,6 +133,7 @@ def test_a_replay_window_is_bounded_by_a_snapshot_that_is_old_enough(lab: Lab) -
     assert lab.targets()["replayed"]["target_offset"] == 40
 
 
+@pytest.mark.further
 def test_an_incomplete_group_list_guards_every_partition(lab: Lab) -> None:
     lab.write(Snapshot().topic("t", groups={"g": 50}), incomplete=["no DESCRIBE on the cluster"])
     lab.analyze()
@@ -141,6 +142,7 @@ def test_an_incomplete_group_list_guards_every_partition(lab: Lab) -> None:
     assert "no DESCRIBE on the cluster" in rows[0]["guards"][0]["reason"]
 
 
+@pytest.mark.further
 def test_a_damaged_snapshot_is_named_and_leaves_no_findings(lab: Lab) -> None:
     snapshot_id = lab.write(Snapshot().topic("t", groups={"g": 50}))
     path = f"{lab.cluster.path}/snapshots/{snapshot_id}/replicas.parquet"

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 
 from analytics.session.session import too_little
 
+pytestmark = pytest.mark.further
+
 Batches = Iterator[pa.RecordBatch]
 
 

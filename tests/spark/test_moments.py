@@ -56,6 +56,7 @@ def test_moves_and_readers_without_commits_are_told(lab: Lab) -> None:
     assert (second["unexplained_bytes"], second["measured"]) == (30, True)
 
 
+@pytest.mark.further
 def test_share_groups_count_with_their_start_offsets(lab: Lab) -> None:
     snapshot = (
         Snapshot()

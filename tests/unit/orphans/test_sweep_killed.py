@@ -20,6 +20,7 @@ from tests.unit.orphans.sweep_host import STRAY, Host
 DAY = timedelta(hours=24)
 
 
+@pytest.mark.further_but("before:moving", "after:moving", "after:rename", "torn:moved")
 @pytest.mark.parametrize(
     "point",
     ["before:moving", "torn:moving", "after:moving", "before:rename", "after:rename",

@@ -94,6 +94,7 @@ def test_its_quarantine_is_no_stranger_to_the_program(host: Host) -> None:
     assert not any(o.code == "quarantine" for o in host.sweep().rows)
 
 
+@pytest.mark.further
 def test_what_lies_in_quarantine_counts_for_the_share_too(host: Host) -> None:
     """Script after script would set a whole broker aside, five per cent at a time."""
     text = script(host).script
@@ -203,6 +204,7 @@ def test_another_brokers_host_is_left_alone(host: Host) -> None:
     assert "1 are of other brokers" in done.stdout
 
 
+@pytest.mark.further
 def test_it_refuses_open_files_but_for_the_brokers_own_strays(host: Host) -> None:
     text = script(host).script
     code = "import sys; f=open(sys.argv[1]); print(1, flush=True); sys.stdin.read()"

@@ -85,6 +85,7 @@ def test_a_purger_that_stopped_is_told_from_one_that_pauses(store: ClusterStore)
     assert "since 2026-03-03 23:00 UTC" in the_only(store).sentence
 
 
+@pytest.mark.further
 def test_a_long_purge_interval_is_not_yet_no_purge(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda n: reads(log, 1500, purged=n % 8 == 3))
@@ -156,6 +157,7 @@ def test_two_snapshots_within_a_second_hide_no_pace(store: ClusterStore) -> None
     assert the_only(store).kind == "purged-too-often"
 
 
+@pytest.mark.further
 def test_purges_at_the_pace_of_segments_are_healthy(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda _: reads(log, 500, purged=True))
@@ -247,6 +249,7 @@ def test_a_group_that_is_not_listed_any_more(store: ClusterStore) -> None:
     assert found.caution is not None and "is not known" in found.caution
 
 
+@pytest.mark.further
 def test_no_group_was_ever_seen(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda _: None, groups=[Group("elsewhere")])
@@ -329,6 +332,7 @@ def test_a_short_span_is_not_enough_history(store: ClusterStore) -> None:
     assert "not enough history yet" in the_only(store).sentence
 
 
+@pytest.mark.further
 def test_a_topic_that_was_made_anew_has_no_history(store: ClusterStore) -> None:
     log, again = Log(), Log(topic_id="another")
     run(store, [log], lambda _: reads(log, 500))
@@ -380,6 +384,7 @@ def test_the_longest_prefix_is_the_application(store: ClusterStore) -> None:
     assert "group app-eu" in found.sentence
 
 
+@pytest.mark.further
 def test_a_longer_name_that_is_at_home_elsewhere_calls_nobody_dead(store: ClusterStore) -> None:
     """`app` names a topic `x-counts`; a group `app-x`, dead for weeks, is another application."""
     log = Log(topic="app-x-counts-repartition")
@@ -414,6 +419,7 @@ def test_snapshots_that_do_not_tell_of_now_say_nothing(store: ClusterStore) -> N
     assert "more than 3 x 60 s ago" in found.sentence
 
 
+@pytest.mark.further
 def test_several_strangers_that_commit_are_no_owner(store: ClusterStore) -> None:
     log = Log()
 

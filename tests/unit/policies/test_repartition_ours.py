@@ -141,6 +141,7 @@ def test_a_purge_that_shows_late_is_still_ours(store: ClusterStore, journal: Jou
     assert the_only(store, journal).kind == "healthy"
 
 
+@pytest.mark.further
 def test_one_purge_by_hand_beside_streams_is_no_competition(
     store: ClusterStore, journal: Journal
 ) -> None:

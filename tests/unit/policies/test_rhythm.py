@@ -60,6 +60,7 @@ def test_the_interval_is_told_where_snapshots_are_close(store: ClusterStore) -> 
     assert words.seen_said(one.evidence).endswith("; 5 purges at least, 5 of them not ours")
 
 
+@pytest.mark.further
 def test_purges_between_all_snapshots_tell_an_upper_bound_alone(store: ClusterStore) -> None:
     one = found(store, Log(), 1)
     assert one.rhythm is not None
@@ -82,6 +83,7 @@ def test_pauses_without_commits_leave_an_upper_bound(store: ClusterStore) -> Non
     assert one.rhythm == Rhythm("app", 5, None, 8.25 * MINUTE, None, 8.25 * MINUTE)
 
 
+@pytest.mark.further
 def test_a_retention_moves_log_starts_too_and_hides_it(store: ClusterStore) -> None:
     one = found(store, Log(), 8, configs={**STREAMS, "retention.ms": "3600000"})
     assert (one.rhythm, one.evidence.others_at_least) == (None, None)

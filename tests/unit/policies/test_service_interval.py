@@ -130,11 +130,18 @@ STEPS = st.one_of(
 _BUSY = [("produce", 0), ("commit", 0), ("wait", 2.0)]
 
 
-@settings(examples(40), suppress_health_check=list(HealthCheck))
+@settings(examples(10), suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=20))
 @example([*_BUSY, ("die", (6, True)), *_BUSY, ("standby", 20.0)])
 @example([*_BUSY, ("by_hand", 0), *_BUSY, ("step_clock", -300), *_BUSY])
 def test_purges_keep_the_interval_and_none_waits_forever(steps: list[tuple[str, Any]]) -> None:
+    _held(steps)
+
+
+@pytest.mark.further
+@settings(examples(40), suppress_health_check=list(HealthCheck))
+@given(st.lists(STEPS, max_size=20))
+def test_so_they_do_whatever_happens(steps: list[tuple[str, Any]]) -> None:
     _held(steps)
 
 
@@ -155,8 +162,10 @@ def _held(steps: list[tuple[str, Any]]) -> None:
         assert world.room.journal.verify().ok
 
 
-def test_death_at_each_write_of_a_cycle_purges_once() -> None:
-    for write in range(1, 17):
+@pytest.mark.further_but("2")
+@pytest.mark.parametrize("first", [1, 2, 3, 4])
+def test_death_at_each_write_of_a_cycle_purges_once(first: int) -> None:
+    for write in range(first, 17, 4):
         for after in (False, True):
             with tempfile.TemporaryDirectory() as folder, _world(Path(folder), TOPICS[:1]) as world:
                 world.produce(0)

@@ -99,6 +99,7 @@ def test_the_limit_of_partitions_counts_at_the_next_look(room: ServiceRoom) -> N
     assert [len(room.journal.partitions(run.run_id)) for run in room.runs()] == [1, 1]
 
 
+@pytest.mark.further_but("[topics")
 @pytest.mark.parametrize("wrong", ["replay_window = 5", "[topics", 'unknown = "x"'])
 def test_a_file_that_is_wrong_by_now_stops_purging_and_says_why(
     room: ServiceRoom, wrong: str

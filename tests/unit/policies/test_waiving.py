@@ -223,6 +223,7 @@ def test_whether_it_came_back_is_told_by_the_order_of_snapshots_and_no_clock(
     room.journal.close()
 
 
+@pytest.mark.further
 def test_confirmed_again_it_is_waived_also_where_a_collect_ran_far_ahead(room: Room) -> None:
     """Ids follow that collect for 400 days, and so does when they met a group."""
     room.clock.now += timedelta(days=400)
@@ -249,6 +250,7 @@ def test_a_switch_of_an_earlier_version_counts_from_its_own_time(room: Room) -> 
     assert "not waived, since it was met" in room.cycle()["reason"]
 
 
+@pytest.mark.further_but("alive")
 @pytest.mark.parametrize("members", [0, 1], ids=["without members", "alive"])
 def test_one_that_a_snapshot_met_between_plan_and_request_is_refused_though_it_is_gone_again(
     room: Room, members: int

@@ -119,6 +119,7 @@ def test_a_topic_is_new_for_twice_the_refresh(live: FakeCluster, store: ClusterS
     assert planned(live, store, timedelta(0)).free_partitions
 
 
+@pytest.mark.further_but("off0")
 @pytest.mark.parametrize("off", WRONG)
 def test_what_a_right_clock_planned_a_wrong_one_does_not_send(
     live: FakeCluster, store: ClusterStore, off: timedelta
@@ -142,6 +143,7 @@ def test_what_has_arrived_is_told_by_any_clock(live: FakeCluster, store: Cluster
     assert len(sent(live, store, plan, -20 * DAY).arrived) == 2
 
 
+@pytest.mark.further_but("off0")
 @pytest.mark.parametrize("off", WRONG)
 def test_where_nobody_tells_the_time_this_hosts_clock_is_believed(
     live: FakeCluster, store: ClusterStore, off: timedelta

@@ -281,6 +281,7 @@ def test_a_changed_journal_moves_nothing(journal: Journal, tmp_path: Path) -> No
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.further_but("other")
 @pytest.mark.parametrize("folder", ["state", "other", "elsewhere", "differs"])
 def test_only_its_own_archive_takes_it(journal: Journal, tmp_path: Path, folder: str) -> None:
     for name in ("other", "elsewhere"):

@@ -72,6 +72,7 @@ def test_a_group_whose_offset_goes_after_the_plan_is_no_longer_known(tmp_path: P
     assert refused_by(room.carry_out(plan)) == ("not_done", "no-committed-offset")
 
 
+@pytest.mark.further_but("unseen", "rebalancing")
 @pytest.mark.parametrize(
     "born",
     [UNSEEN, Group("app", "classic", "PreparingRebalance", 1),

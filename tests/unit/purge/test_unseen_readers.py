@@ -528,6 +528,7 @@ def test_a_group_that_reads_all_ends_it_as_soon_as_nobody_reads_beside_it(
     assert guard_of(store, NOW + timedelta(hours=24)) == ""
 
 
+@pytest.mark.further
 def test_nor_do_records_that_are_smaller_by_now(store: ClusterStore) -> None:
     """A producer begins to compress: who reads all four times beside the group reads on, in a tenth
     of the bytes, of which the average of what is held explains too much.
@@ -574,6 +575,7 @@ def test_dead_records_below_a_purges_log_start_explain_nothing(
     assert "somebody reads it without committing" in guard_of(store)
 
 
+@pytest.mark.further
 def test_a_log_of_many_segments_that_retention_shortens_weighs_what_it_holds(
     store: ClusterStore,
 ) -> None:

@@ -66,6 +66,7 @@ def work(room: ServiceRoom) -> str:
     return room.journal.head(run_id).state
 
 
+@pytest.mark.further
 def test_a_workers_settings_say_whether_a_policys_run_may_begin(room: ServiceRoom) -> None:
     room.clock.sleep(300)
     assert work(room) == "done"
@@ -226,6 +227,7 @@ def of_a_person(room: ServiceRoom) -> None:
         db.execute("DELETE FROM run_policies")
 
 
+@pytest.mark.further_but("_connect-away")
 @pytest.mark.parametrize(("seam", "lack"), LACKS)
 def test_workers_that_cannot_start_are_no_sign_of_life(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch, seam: str, lack: Callable[..., object]

@@ -101,11 +101,22 @@ def _passed(steps: Sequence[tuple[Commits, Logs]], group: str, place: Place) -> 
     return passed
 
 
-@examples(300)
+@examples(60)
 @given(_STEPS)
 def test_arrays_explain_what_one_commit_after_the_other_does(
     steps: list[tuple[Commits, Logs]],
 ) -> None:
+    _explained_alike(steps)
+
+
+@pytest.mark.further
+@examples(300)
+@given(_STEPS)
+def test_so_they_do_of_many_histories(steps: list[tuple[Commits, Logs]]) -> None:
+    _explained_alike(steps)
+
+
+def _explained_alike(steps: list[tuple[Commits, Logs]]) -> None:
     samples = [sample(number, *step) for number, step in enumerate(steps)]
     found = {m.reading.topic: m.reading.explained_bytes for m in measures(samples, TOPICS)}
     assert found == {topic: one_by_one(steps, topic) for topic in TOPICS}

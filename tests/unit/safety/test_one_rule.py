@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -213,13 +214,24 @@ def _its_only_group_waived() -> Case:
     return Case(now, past, None, frozenset({"app"}))
 
 
-@examples(120)
+@examples(10)
 @given(cases())
 @example(_past_the_end_of_then())
 @example(_gone_for_good())
 @example(_gone_for_good("b"))
 @example(_its_only_group_waived())
 def test_everybody_judges_a_cluster_alike(case: Case) -> None:
+    _alike(case)
+
+
+@pytest.mark.further
+@examples(120)
+@given(cases())
+def test_so_they_do_of_many_clusters(case: Case) -> None:
+    _alike(case)
+
+
+def _alike(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = kept(folder, case)
         analysis = Analysis(store, case)
