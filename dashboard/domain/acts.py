@@ -10,9 +10,9 @@ Apart from the room of archives, since who opens a journal shall not wait for Pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
 from dashboard.core.canonical import LATER
 
@@ -49,7 +49,15 @@ NEVER = "never"
 VERDICTS = (REMOVABLE, SCHEDULED, NEVER)
 
 
-def seen_once(sightings: Iterable[Mapping[str, Any]]) -> int:
+class Sighting(TypedDict):
+    """A row of the findings table `sightings`, as far as it is read here."""
+
+    snapshots_seen: int
+    folder: str
+    kind: str
+
+
+def seen_once(sightings: Iterable[Sighting]) -> int:
     """How many rows of the findings table `sightings` wait for a second look.
 
     A `-stray` folder is told at once, and a `-delete` folder is on its way out.

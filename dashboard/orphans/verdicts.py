@@ -8,10 +8,10 @@ sweep reads. It permits nothing by itself; a sweep checks each folder again, liv
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from msgspec import Meta
 
@@ -207,18 +207,28 @@ class MissingInventory:
                 "unexplained_bytes": self.unexplained_bytes, "line": self.line}  # fmt: skip
 
 
-def missing_inventories(disks: Iterable[Mapping[str, Any]]) -> list[MissingInventory]:
+class Disk(TypedDict):
+    """A row of the findings table `disks`, as far as it is read here."""
+
+    broker_id: int
+    log_dir: str | None
+    unexplained_bytes: int | None
+    inventory_at: datetime | None
+
+
+def missing_inventories(disks: Iterable[Disk]) -> list[MissingInventory]:
     """From the rows of the findings table `disks`, by broker."""
-    by_broker: dict[int, list[Mapping[str, Any]]] = {}
+    by_broker: dict[int, dict[str, Disk]] = {}
     for row in disks:
         if row["log_dir"] is not None:
-            by_broker.setdefault(row["broker_id"], []).append(row)
+            by_broker.setdefault(row["broker_id"], {})[row["log_dir"]] = row
     found = []
     for broker, rows in sorted(by_broker.items()):
-        bare = [row["unexplained_bytes"] for row in rows if row["inventory_at"] is None]
+        bare = [row["unexplained_bytes"] for row in rows.values() if row["inventory_at"] is None]
         if bare:
-            log_dirs = tuple(sorted(row["log_dir"] for row in rows))
-            size = None if None in bare else sum(bare)
+            log_dirs = tuple(sorted(rows))
+            known = [size for size in bare if size is not None]
+            size = sum(known) if len(known) == len(bare) else None
             found.append(MissingInventory(broker, log_dirs, size, shell_line(log_dirs)))
     return found
 

@@ -25,6 +25,8 @@ from dashboard.settings.values import check_keys
 
 Role = Literal["viewer", "operator", "approver"]
 How = Literal["oidc", "local"]
+# What a provider said of somebody, by the claim's name: any of it may be anything.
+Claims = Mapping[str, object]
 ROLES: tuple[Role, ...] = get_args(Role)
 _CLOCKS_APART = timedelta(minutes=5)
 _MOST_NAMED = 3
@@ -40,7 +42,7 @@ class Actor:
     name: str
     role: Role | None
     how: How
-    claims: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    claims: Claims = field(default_factory=dict, repr=False, compare=False)
 
     def may(self, role: Role) -> bool:
         """Whether this role, or a higher one, is theirs."""
@@ -56,9 +58,7 @@ def name_of(who: Who) -> str:
     return who.name if isinstance(who, Actor) else who
 
 
-def actor_of(
-    settings: Settings, claims: Mapping[str, Any] | None, now: datetime | None = None
-) -> Actor:
+def actor_of(settings: Settings, claims: Claims | None, now: datetime | None = None) -> Actor:
     """Who acts: by the claims of their sign-in, or (None) as this machine's operator.
 
     Raises RefusedError NOT_SIGNED_IN, SIGN_IN_EXPIRED, NAME_MISSING or NAME_NOT_VERIFIED, and
@@ -132,7 +132,7 @@ def role_of(people: PeopleSettings, name: str, values: Sequence[str] = ()) -> Ro
     return None
 
 
-def role_values(people: PeopleSettings, claims: Mapping[str, Any]) -> tuple[str, ...]:
+def role_values(people: PeopleSettings, claims: Claims) -> tuple[str, ...]:
     """Those values of the role claim that make a role; one text counts as a list of one."""
     found = claims.get(people.role_claim) if people.role_claim else None
     listed = [found] if isinstance(found, str) else found if isinstance(found, list) else []
@@ -153,7 +153,7 @@ def _again(settings: Settings, people: PeopleSettings, who: Who, now: datetime |
     return Actor(who.name, role_of(people, who.name), "local")
 
 
-def _signed_in_name(people: PeopleSettings, claims: Mapping[str, Any], now: datetime) -> str:
+def _signed_in_name(people: PeopleSettings, claims: Claims, now: datetime) -> str:
     if claims.get("is_logged_in") is not True:
         raise RefusedError("nobody is signed in", "Sign in first.", code="NOT_SIGNED_IN")
     since = _signed_in_at(claims)
@@ -180,7 +180,7 @@ def _signed_in_name(people: PeopleSettings, claims: Mapping[str, Any], now: date
     return name.strip()
 
 
-def _signed_in_at(claims: Mapping[str, Any]) -> datetime | None:
+def _signed_in_at(claims: Claims) -> datetime | None:
     """When the provider signed the token: its own clock, its claim `iat`."""
     issued = claims.get("iat")
     if isinstance(issued, bool) or not isinstance(issued, int | float):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypedDict
 
 from dashboard.core.canonical import LATER, Count, Text
 from dashboard.core.clock import format_time
@@ -244,7 +244,24 @@ def suspicion(found: TopicReading) -> Guard | None:
 _LATELY = timedelta(hours=3)
 
 
-def of_finding(row: Mapping[str, Any]) -> TopicReading:
+class Finding(TypedDict):
+    """A row of the findings table `unseen_readers`, as far as it is read here."""
+
+    topic: str
+    bytes_out: int | None
+    explained_bytes: int | None
+    window_ms: int | None
+    partitions: int
+    why: str | None
+    until: datetime | None
+    whole: bool
+    measured_at: datetime
+    counted_ms: int
+    unbroken_ms: int
+    left_bytes: int | None
+
+
+def of_finding(row: Finding) -> TopicReading:
     """The reading that a row tells."""
     return TopicReading(
         row["topic"],
@@ -257,7 +274,7 @@ def of_finding(row: Mapping[str, Any]) -> TopicReading:
     )
 
 
-def measure_of(row: Mapping[str, Any]) -> Measure:
+def measure_of(row: Finding) -> Measure:
     """The measure that a row rests on: the suspicion that stands, or the newest."""
     told = of_finding(row)
     # What is said of a present that cannot be told is of that analysis, not of the measure.
@@ -268,7 +285,7 @@ def measure_of(row: Mapping[str, Any]) -> Measure:
     )  # fmt: skip
 
 
-def settled(rows: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, TopicReading]:
+def settled(rows: Iterable[Finding], now: datetime) -> dict[str, TopicReading]:
     """The readings of topics whose measure is of now, and which nothing older would change."""
     found = {}
     for row in rows:

@@ -16,7 +16,7 @@ from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.policies import Blocked, PolicyError, PolicyStatus
-from dashboard.purge.journal.silence import HELD, TAKEN_OUT
+from dashboard.purge.journal.wishes import HELD, TAKEN_OUT
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 
 # What is told of a policy whose applications differ: what asks for an operator comes first.

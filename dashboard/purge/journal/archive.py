@@ -22,9 +22,10 @@ from dashboard.core.clock import format_time
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.errors import JournalError, RefusedError, UsageError
 from dashboard.purge.journal.chain import Chain, PolicyKey, Switch
-from dashboard.purge.journal.file import JournalFile, append
+from dashboard.purge.journal.file import JournalFile
 from dashboard.purge.journal.head import journal_in
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.links import MovedLink, append
 from dashboard.purge.journal.reads import JournalReads
 from dashboard.purge.journal.rows import Entry, PartitionRow, RunView
 from dashboard.purge.receipt.alerts import UNDONE
@@ -104,7 +105,7 @@ def archive(
     spans = Spans.read(journal.file, before)
     if spans.through >= chain.first:
         _make(path, journal, who, now)
-    said: dict[str, Any] = {"folder": str(folder.resolve()), "who": who, "from_where": from_where}
+    said: MovedLink = {"folder": str(folder.resolve()), "who": who, "from_where": from_where}
     if chain.read_only is not None:  # where a link that stays tells it anew, that one counts
         said["read_only"] = chain.read_only
     first, runs = chain.first, 0
@@ -117,7 +118,7 @@ def archive(
                 continue
             switches |= _switches(journal, f"kind='policy' AND seq<={through:d} ORDER BY seq")
             _copy(journal, path, first, through)
-            told = {**said, "through_seq": through, "policies": _listed(switches)}
+            told: MovedLink = {**said, "through_seq": through, "policies": _listed(switches)}
             runs += _remove(journal, path, first, told, now)
             if tell is not None:
                 tell(through - chain.first + 1, spans.through - chain.first + 1)
@@ -176,8 +177,8 @@ def _switches(journal: Journal, where: str) -> dict[PolicyKey, Switch]:
     return chain.switches
 
 
-def _listed(switches: Mapping[PolicyKey, Switch]) -> list[list[Any]]:
-    return [[*key, *switch] for key, switch in sorted(switches.items())]
+def _listed(switches: Mapping[PolicyKey, Switch]) -> list[tuple[str, str, bool, str]]:
+    return [(*key, *switch) for key, switch in sorted(switches.items())]
 
 
 def _copy(journal: Journal, path: Path, first: int, through: int) -> None:
@@ -206,9 +207,7 @@ def _refuse_overtaken(db: sqlite3.Connection, path: Path, first: int) -> None:
         raise _mismatch(path, f"entry {first} was moved meanwhile by another process")
 
 
-def _remove(
-    journal: Journal, path: Path, first: int, told: Mapping[str, Any], now: datetime
-) -> int:
+def _remove(journal: Journal, path: Path, first: int, told: MovedLink, now: datetime) -> int:
     """Remove what the archive has, unless something differs there; how many runs."""
     with journal.file.write() as db:
         _refuse_overtaken(db, path, first)

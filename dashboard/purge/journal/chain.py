@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
-from dashboard.core.canonical import digest
 from dashboard.core.errors import JournalError
+from dashboard.purge.journal.links import FIRST_HASH, Link, MovedLink, QueuedLink, link
 from dashboard.purge.journal.pack import unpack
 from dashboard.purge.journal.rows import OPEN_RUN_STATES
 
-FIRST_HASH = "0" * 64
 _READ = {
     "queued", "run", "policy", "asked", "approved", "rejected", "archived", "read-only", "wish",
     "policy-held",
@@ -26,7 +25,7 @@ _REQUESTS = {"asked", "approved", "rejected"}
 PolicyKey = tuple[str, str]
 Switch = tuple[bool, str]
 # How a stored run differs from its link `queued`, by run id and the link's body.
-Compare = Callable[[str, Mapping[str, Any]], list[str]]
+Compare = Callable[[str, QueuedLink], list[str]]
 _NEVER: tuple[bool, str | None] = (False, None)
 _AT_ONCE = 10_000
 # Through no index: one may be newer than what it leads to. Of `queued`, most of these bytes, only
@@ -114,19 +113,25 @@ class Chain:
             self.newest, self.newest_hash = row["seq"], row["hash"]
             if row["kind"] not in _READ:  # most of the chain's bytes
                 continue
-            body = self.hear(row)
-            if body and compare is not None and row["kind"] == "queued" and row["run_id"]:
-                self.problems += compare(row["run_id"], body)
+            queued = self.hear(row)
+            if queued and compare is not None and row["run_id"]:
+                self.problems += compare(row["run_id"], queued)
 
-    def hear(self, row: sqlite3.Row) -> dict[str, Any] | None:
-        """Take what one link tells, whether it follows the one before it or not; its body."""
+    def hear(self, row: sqlite3.Row) -> QueuedLink | None:
+        """Take what one link tells, whether it follows the one before it or not; what `queued`
+        tells of its run.
+        """
+        kind = row["kind"]
         try:
             body = dict(json.loads(unpack(row["body"])))
-            self._hear(row["kind"], row["run_id"], body)
+            if kind == "archived":
+                self._hear_moved(cast(MovedLink, body))
+            else:
+                self._hear(kind, row["run_id"], cast(Link, body))
         except (ValueError, TypeError, RecursionError, JournalError):
             self.problems.append(f"entry {row['seq']} cannot be read")
             return None
-        return body
+        return cast(QueuedLink, body) if kind == "queued" else None
 
     def unexplained_start(self) -> list[str]:
         """That the chain begins later than at 1, unless a link tells where the rest was moved."""
@@ -223,7 +228,7 @@ class Chain:
         if link(row) != row["hash"]:
             self.problems.append(f"entry {seq} was changed after it was written")
 
-    def _hear(self, kind: str, run_id: str | None, body: Mapping[str, Any]) -> None:
+    def _hear(self, kind: str, run_id: str | None, body: Link) -> None:
         if run_id and kind in ("queued", "run", "wish"):
             self._hear_run(kind, run_id, body)
         elif kind == "policy":
@@ -235,13 +240,6 @@ class Chain:
             self._held.add((str(body.get("cluster_id")), str(body.get("policy")), body["code"]))
         elif kind == "read-only":
             self._read_only = (body.get("read_only") is True, body.get("who"))
-        elif kind == "archived":
-            self._archived.add((body.get("through_seq", 0), str(body.get("hash"))))
-            if "read_only" in body:
-                value, who = body["read_only"]
-                self._carried_read_only = (value, who)
-            for cluster_id, name, enabled, definition in body.get("policies", ()):
-                self._carried[cluster_id, name] = (enabled, definition)
         elif kind in _REQUESTS:
             request_id, who = str(body.get("request_id")), body.get("who")
             if kind == "asked":
@@ -251,7 +249,15 @@ class Chain:
                 asked = self._requests.get(request_id, _Request(kind))
                 self._requests[request_id] = replace(asked, state=kind, by=who, run_id=run_id)
 
-    def _hear_run(self, kind: str, run_id: str, body: Mapping[str, Any]) -> None:
+    def _hear_moved(self, body: MovedLink) -> None:
+        self._archived.add((body.get("through_seq", 0), str(body.get("hash"))))
+        if "read_only" in body:
+            value, who = body["read_only"]
+            self._carried_read_only = (value, who)
+        for cluster_id, name, enabled, definition in body.get("policies", ()):
+            self._carried[cluster_id, name] = (enabled, definition)
+
+    def _hear_run(self, kind: str, run_id: str, body: Link) -> None:
         if kind == "wish":
             self._wishes.pop(run_id, None)  # whoever resumes a run takes back what was wished
             if body.get("wish") != "resume":
@@ -333,17 +339,3 @@ class AsTold:
 def uneven(rows: Callable[..., list[sqlite3.Row]]) -> list[str]:
     """Open runs without topics or partitions, and topics that are held for no open run."""
     return [f"run {row['run_id']} and its topics do not match" for row in rows(_UNEVEN)]
-
-
-def link(row: sqlite3.Row) -> str | None:
-    """The hash that an entry should have; None: its text cannot even be read."""
-    try:
-        text = unpack(row["body"])
-    except JournalError:
-        return None
-    return hash_of(row["previous_hash"], row["seq"], row["run_id"], row["at"], row["kind"], text)
-
-
-def hash_of(*parts: Any) -> str:
-    """The hash of a link, over these parts in order."""
-    return digest(list(parts))

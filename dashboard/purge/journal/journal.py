@@ -20,8 +20,8 @@ from dashboard.core.errors import RefusedError, UsageError
 from dashboard.purge.jobs.requests import Approval, Asked, PurgeRequest, refuse_closed
 from dashboard.purge.journal import gate
 from dashboard.purge.journal.alerts import JournalAlerts
-from dashboard.purge.journal.file import append
 from dashboard.purge.journal.head import journal_in
+from dashboard.purge.journal.links import append
 from dashboard.purge.journal.pack import pack, readable, unpack
 from dashboard.purge.journal.policies import JournalPolicies, PolicyClaim
 from dashboard.purge.journal.reads import JournalReads

@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from dashboard.core.canonical import canonical, read, written
 from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import Guard, TopicPartition
-from dashboard.purge.journal import silence
+from dashboard.purge.journal import wishes
 from dashboard.purge.journal.chain import SWITCHES
-from dashboard.purge.journal.file import append
+from dashboard.purge.journal.links import append
 from dashboard.purge.journal.pack import readable
 from dashboard.purge.journal.reads import JournalReads
 
@@ -63,11 +63,11 @@ class Hold:
 
     since: datetime
     until: datetime
-    code: str = silence.HELD
+    code: str = wishes.HELD
 
     @property
     def by_silence(self) -> bool:
-        return self.code == silence.HELD
+        return self.code == wishes.HELD
 
     @property
     def why(self) -> str:
@@ -207,7 +207,7 @@ class JournalPolicies(JournalReads):
         with self.file.write() as db:
             db.execute("REPLACE INTO policy_switches VALUES (?,?,?,?,?,?,?)", row)
             db.execute("REPLACE INTO policy_seen VALUES (?,?,?,?)", (*row[:2], row[5], seen))
-            silence.confirmed(db, cluster_id, name)
+            wishes.confirmed(db, cluster_id, name)
             append(db, None, "policy", body, now)
 
     def policy_states(self, cluster_id: str) -> dict[str, PolicyState]:
@@ -218,7 +218,7 @@ class JournalPolicies(JournalReads):
     def hold_taken_out(self, cluster_id: str, defined: Collection[str], now: datetime) -> list[str]:
         """Hold each policy that is on and not among those that valid settings define; which."""
         with self.file.write() as db:
-            return silence.taken_out(db, cluster_id, defined, now)
+            return wishes.taken_out(db, cluster_id, defined, now)
 
     # -- the lease: one service at a time for a cluster
 
@@ -241,7 +241,7 @@ class JournalPolicies(JournalReads):
             held = lease_of(db, cluster_id)
             if held is not None and held.holder != holder and held.alive(now):
                 return held
-            silence.heard(db, cluster_id, most_silence, now)
+            wishes.heard(db, cluster_id, most_silence, now)
             ours = held is not None and held.holder == holder
             taken_at = held.taken_at if held is not None and ours else now
             moments = map(format_time, (taken_at, now, now + ttl))
@@ -267,8 +267,8 @@ class JournalPolicies(JournalReads):
 
     def last_sign(self, cluster_id: str) -> datetime | None:
         """When a service of the cluster, whichever, gave its last sign of life."""
-        (row,) = self.file.rows(silence.SIGN, {"cluster": cluster_id})
-        return silence.last_sign(row["at"])
+        (row,) = self.file.rows(wishes.SIGN, {"cluster": cluster_id})
+        return wishes.last_sign(row["at"])
 
     # -- what ran
 
@@ -374,7 +374,7 @@ def _state(row: sqlite3.Row) -> PolicyState:
     since, until, out = row["held_since"], row["held_until"], row["taken_out_at"]
     hold = Hold(parse_time(since), parse_time(until)) if since else None
     if out:
-        hold = Hold(parse_time(out), parse_time(out), silence.TAKEN_OUT)
+        hold = Hold(parse_time(out), parse_time(out), wishes.TAKEN_OUT)
     return PolicyState(
         row["name"], bool(row["enabled"]), row["definition_sha256"], row["who"],
         parse_time(row["at"]), row["from_where"], hold,

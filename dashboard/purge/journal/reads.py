@@ -11,9 +11,9 @@ from typing import Any
 
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import PlanError, RefusedError, UsageError
-from dashboard.purge.journal import file
 from dashboard.purge.journal.chain import READ_ONLY, SWITCHES, Chain, uneven
 from dashboard.purge.journal.file import JournalFile
+from dashboard.purge.journal.links import entry
 from dashboard.purge.journal.pack import Stored, changed, unpack
 from dashboard.purge.journal.rows import (
     Begins,
@@ -224,7 +224,7 @@ class JournalReads:
         rows = self.file.rows(
             f"SELECT * FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, most
         )
-        return [file.entry(row) for row in rows]
+        return [entry(row) for row in rows]
 
     def each_entry(self, after: int = 0) -> Iterator[Entry]:
         """The links of the chain after this one, in order, of which few are in memory at once."""
@@ -254,7 +254,7 @@ class JournalReads:
     def commits_kept(self, run_id: str) -> str | None:
         """The sha256 of all commits of a run's archive, as the chain tells; None: it does not."""
         sql = "SELECT * FROM entries WHERE run_id=? AND kind='kept' ORDER BY seq DESC"
-        bodies = (file.entry(row).body for row in self.file.rows(sql, run_id))
+        bodies = (entry(row).body for row in self.file.rows(sql, run_id))
         told = (body.get("commits_sha256") for body in bodies)
         return next((sha256 for sha256 in told if sha256), None)
 
@@ -266,7 +266,7 @@ class JournalReads:
         )
         whole: dict[str, bool] = {}
         for row in self.file.rows(sql, format_time(since)):
-            body = file.entry(row).body
+            body = entry(row).body
             if body["run_id"] == run_id:
                 whole[f"{body['to_topic']} of cluster {body['to_cluster_id']}"] = body["whole"]
         return next((topic for topic, done in whole.items() if not done), None)
@@ -276,7 +276,7 @@ class JournalReads:
         sql = "SELECT * FROM entries WHERE run_id=? AND seq<=? ORDER BY seq DESC LIMIT 1"
         before = self.newest_entry()
         while rows := self.file.rows(sql, run_id, before):
-            yield (found := file.entry(rows[0]))
+            yield (found := entry(rows[0]))
             before = found.seq - 1
 
     def newest_entry(self) -> int:

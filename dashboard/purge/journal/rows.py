@@ -51,7 +51,7 @@ class Options:
         own = told.keys() & ({each.name for each in fields(cls)} - {"newer"})
         return cls(**{name: told[name] for name in own}, newer=tuple(sorted(told.keys() - own)))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, str | float | bool | None]:
         """As a journal keeps them. Without an archive they are those that every release knows."""
         left_out = {"newer"} if self.archive is not None else {"newer", "archive"}
         return {name: value for name, value in asdict(self).items() if name not in left_out}

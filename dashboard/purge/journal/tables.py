@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import datetime
 from functools import lru_cache
@@ -18,6 +18,7 @@ from dashboard.core.canonical import canonical
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import JournalError, RefusedError
 from dashboard.purge.journal.file import JournalFile
+from dashboard.purge.journal.links import QueuedLink
 from dashboard.purge.journal.pack import Stored, pack_row, readable, unpack
 from dashboard.purge.journal.rows import (
     Follower,
@@ -159,7 +160,7 @@ _RUN = f"""SELECT plan, {", ".join(_COLUMNS)},
   FROM runs WHERE run_id=?"""
 
 
-def not_as_queued(file: JournalFile, run_id: str, told: Mapping[str, Any]) -> list[str]:
+def not_as_queued(file: JournalFile, run_id: str, told: QueuedLink) -> list[str]:
     """How a run differs from the body of its link `queued`; nothing for one that is gone.
 
     Raises JournalError when the file cannot be read.
@@ -174,7 +175,7 @@ def not_as_queued(file: JournalFile, run_id: str, told: Mapping[str, Any]) -> li
         return []
     run = found[0]
     frozen = (*_COLUMNS, "definition_sha256")
-    names = [name for name in frozen if name in told and told[name] != run[name]]
+    names = [name for name in frozen if name in told and told.get(name) != run[name]]
     if names:
         wrong.insert(0, f"run {run_id} was queued with another {', '.join(names)}")
     if not _sealed_with(run["plan"], run["plan_sha256"]):
@@ -182,7 +183,7 @@ def not_as_queued(file: JournalFile, run_id: str, told: Mapping[str, Any]) -> li
     return wrong
 
 
-def _wrong_targets(file: JournalFile, run_id: str, told: Mapping[str, Any]) -> list[str]:
+def _wrong_targets(file: JournalFile, run_id: str, told: QueuedLink) -> list[str]:
     if "partitions" not in told:
         return []
     left = {(topic, partition): target for topic, partition, target in told["partitions"]}
@@ -216,7 +217,7 @@ def _has_target(stored: str, target: Any) -> bool:
     return target is not None and _value(text, "target_offset") == target
 
 
-def _wrong_moves(file: JournalFile, run_id: str, told: Mapping[str, Any]) -> list[str]:
+def _wrong_moves(file: JournalFile, run_id: str, told: QueuedLink) -> list[str]:
     """A link tells moves only where there are any."""
     names = ("from_offset", "to_offset")
     found = {

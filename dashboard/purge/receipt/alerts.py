@@ -20,7 +20,7 @@ from datetime import datetime
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.words import behind, brokers, closing, duration, plural
 from dashboard.purge.execute.states import all_arrived
-from dashboard.purge.journal.file import append
+from dashboard.purge.journal.links import append
 from dashboard.purge.journal.reads import JournalReads
 from dashboard.purge.journal.rows import Follower, PartitionRow
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import StoreError
@@ -30,6 +30,11 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import receipt_bytes
 from dashboard.purge.receipt.gap import cause
 from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dashboard.store.snapshots import ClusterStore
 
 # Every live replica is past the target, or another leader brought records back: it stays so.
 _AT_REST = ("done", "reverted")
@@ -247,11 +252,6 @@ def _away(part: ReplicaReceipt, row: PartitionRow) -> bool:
     return part.broker_id not in {row.leader_id, *(f.broker_id for f in row.followers)}
 
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from dashboard.store.snapshots import ClusterStore
-
 FILE = "log-start-offset-checkpoint"
 _EVERY = timedelta(seconds=10)
 
@@ -266,6 +266,17 @@ class Entry:
 
 
 Entries = Mapping[Place, Collection[Entry]]
+
+
+class _Line(TypedDict):
+    """A row of the snapshot's table `checkpoints`."""
+
+    broker_id: int
+    log_dir: str
+    file: str
+    topic: str
+    partition: int
+    offset: int
 
 
 @dataclass
@@ -312,11 +323,11 @@ class Checkpoints:
     def _read(self, snapshot: str) -> pa.Table:
         import pyarrow.compute as pc
 
-        columns = ["broker_id", "log_dir", "file", "topic", "partition", "offset"]
+        columns = [*_Line.__annotations__]
         wanted = pc.field("file") == FILE
         return self.store.read("snapshots", snapshot, "checkpoints", columns, only=wanted)
 
-    def _of(self, topics: Collection[str]) -> list[dict[str, Any]]:
+    def _of(self, topics: Collection[str]) -> list[_Line]:
         if self._lines is None:
             return []
         import pyarrow as pa

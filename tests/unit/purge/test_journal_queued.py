@@ -11,8 +11,8 @@ import pytest
 
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal import tables
-from dashboard.purge.journal.file import append
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.links import append
 from dashboard.purge.journal.pack import pack_row, unpack
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.resolve import ResolvedTarget

@@ -13,8 +13,8 @@ import pytest
 from dashboard.cli.purge import preview
 from dashboard.core.errors import BrokerError, ClusterError, JournalError
 from dashboard.purge.execute import carrying, stop_rules
-from dashboard.purge.journal.file import append
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.links import append
 from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
