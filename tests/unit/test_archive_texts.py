@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.core.errors import PlanError
+from dashboard.core.words import duration
+from dashboard.purge.evidence.estimates import pace_of
 from dashboard.purge.journal.rows import Options, RunRow
 from dashboard.purge.plan import words
 from dashboard.purge.plan.plan import Estimate, Plan
-from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.preview import Pace, preview
 from dashboard.purge.receipt.model import KeptRecords, Receipt
 from dashboard.views.archive_texts import archive_said
 from tests.support.sample_plan import sample_plan
@@ -22,6 +24,12 @@ HALF = KeptRecords(
     "s3://bucket/kept/", "c1/r1", "reading", AT, AT + timedelta(seconds=60), partitions=4,
     committed=1, offsets=3000, offsets_done=1500, offsets_before=500, records=1490,
     raw_bytes=3 << 20, size_bytes=2 << 20,
+)  # fmt: skip
+
+# Twenty seconds for half of its offsets: the others were proved by a worker before.
+DONE = replace(
+    HALF, state="proved", told_at=AT + timedelta(seconds=20), offsets=2000, offsets_done=2000,
+    offsets_before=1000, records=2000, raw_bytes=80_000_000,
 )  # fmt: skip
 
 
@@ -96,7 +104,7 @@ def test_the_preview_tells_what_will_be_read_and_how_long_that_takes() -> None:
     kept = replace(found, archive="s3://bucket/kept", partitions=sized)
     free = len(kept.free_partitions)
     assert free
-    view = preview(kept, AT, 1 << 20)
+    view = preview(kept, AT, Pace(1 << 20))
     assert view.archive is not None
     assert (view.archive.size_bytes, view.archive.seconds) == (free << 20, free)
     body = view.to_json()["archive"]
@@ -104,5 +112,18 @@ def test_the_preview_tells_what_will_be_read_and_how_long_that_takes() -> None:
     assert body["partitions"] == free
     (said,) = words.to_keep(view.archive)
     assert said.startswith("ARCHIVE s3://bucket/kept: at most ")
-    assert "at the rate that is set" in said
+    assert said.endswith(f"that takes {duration(free)} at the rate that is set")
+    earlier = [replace(HALF, state="reading"), None, *[DONE] * 7]
+    pace = pace_of(earlier, None)
+    assert pace == Pace(None, 5, 2e6, 50.0)
+    archive = preview(kept, AT, pace).archive
+    assert archive is not None
+    by_records, by_bytes = archive.records / 50, (free << 20) / 2e6
+    assert (archive.seconds, archive.seconds_high) == tuple(sorted((by_records, by_bytes)))
+    assert words.to_keep(archive)[0].endswith(" as fast as 5 earlier archives here")
+    limited = replace(pace, limit=1 << 10).seconds(free << 20, archive.records)
+    assert limited == (free << 10, by_records), "no sooner than the rate allows"
+    assert pace_of([HALF, replace(DONE, told_at=DONE.began_at)], None) == Pace()
+    (unknown,) = words.to_keep(preview(kept, AT).archive)
+    assert unknown.endswith("how long that takes, the first archive of this cluster tells")
     assert "archive" not in preview(found, AT).to_json()

@@ -18,6 +18,7 @@ from dashboard.settings.settings import Settings, read_client_config
 
 if TYPE_CHECKING:
     from dashboard.purge.plan.plan import Plan
+    from dashboard.purge.plan.preview import Pace
     from dashboard.purge.plan.targets import Target
 
 
@@ -118,7 +119,9 @@ def run(args: argparse.Namespace) -> int:
     output.write_text(args.out, plan.to_json_text())
     if args.offsets_out and plan.free_partitions:
         output.write_text(args.offsets_out, plan.offsets_json())
-    return _show(plan, args, settings.archive.bytes_per_second)
+    from dashboard.purge.evidence.estimates import archive_pace
+
+    return _show(plan, args, archive_pace(settings, plan))
 
 
 def _refuse_stopped(settings: Settings) -> None:
@@ -169,10 +172,10 @@ def _draft(
     return draft(settings, settings.data, args.cluster, request, client_overrides=overrides)
 
 
-def _show(plan: Plan, args: argparse.Namespace, rate: int | None) -> int:
+def _show(plan: Plan, args: argparse.Namespace, pace: Pace) -> int:
     from dashboard.purge.plan.preview import preview
 
-    shown = preview(plan, utc_now(), rate)
+    shown = preview(plan, utc_now(), pace)
     view = {**shown.to_json(), "out": args.out}
     text = in_lines([describe(shown), f"written to {args.out}"])
     if plan.free_partitions:

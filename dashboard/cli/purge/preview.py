@@ -60,11 +60,16 @@ def run(args: argparse.Namespace) -> int:
     4 where records were asked for and no partition's could be read.
     """
     from dashboard.purge.plan.plan import Plan
-    from dashboard.purge.plan.preview import preview
+    from dashboard.purge.plan.preview import Pace, preview
 
     _check_records(args)
     plan = Plan.from_json_text(output.read_text(args.plan), args.plan)
-    view = preview(plan, utc_now())
+    pace = Pace()
+    if plan.archive is not None:
+        from dashboard.purge.evidence.estimates import archive_pace
+
+        pace = archive_pace(context.read_settings(args), plan)
+    view = preview(plan, utc_now(), pace)
     body, text = view.to_json(), describe(view)
     if args.live:
         from dashboard.purge.forecast.text import to_json

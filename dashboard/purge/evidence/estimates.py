@@ -1,16 +1,24 @@
-"""What a purge frees of each planned partition, from curves of its replicas."""
+"""What a purge frees of each planned partition, from curves of its replicas; and how long it takes
+to archive them first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.domain.model import DEFAULT_SEGMENT_BYTES, TopicPartition
+from dashboard.purge.journal.head import journal_in
+from dashboard.purge.journal.reads import JournalReads
 from dashboard.purge.plan.facts import PlanFacts
-from dashboard.purge.plan.plan import Estimate, PlannedPartition
+from dashboard.purge.plan.plan import Estimate, Plan, PlannedPartition
+from dashboard.purge.plan.preview import Pace
 from dashboard.purge.plan.resolve import Keeping, LogEnd, ResolvedTarget
 from dashboard.purge.plan.tiers import is_remote
+from dashboard.purge.receipt.model import KeptRecords
+from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:  # numpy is slow to import; a plan without an analysis needs none
     from dashboard.estimate.curve_tables import ReplicaCurves
@@ -215,3 +223,36 @@ def _bounds(
     """Log start and target; None where either is unknown."""
     start = facts.partitions[key].log_start_offset
     return None if start is None or target.offset is None else (start, target.offset)
+
+
+# How long an archive takes, by those that were made before.
+
+_RUNS, _ARCHIVES = 200, 5  # so many of the newest are looked through, and counted
+
+
+def archive_pace(settings: Settings, plan: Plan) -> Pace:
+    """How fast the newest archives of the plan's cluster were, and the rate that is set; nothing of
+    a plan that keeps nothing. Raises JournalError.
+    """
+    if plan.archive is None:
+        return Pace()
+    path = journal_in(settings.state_dir)
+    if not path.exists():
+        return pace_of([], settings.archive.bytes_per_second)
+    with closing(JournalReads(path, on_network=settings.state_dir_on_network)) as journal:
+        runs = journal.runs(plan.cluster_id, most=_RUNS)
+    return pace_of([run.archive for run in runs], settings.archive.bytes_per_second)
+
+
+def pace_of(archives: Iterable[KeptRecords | None], limit: int | None) -> Pace:
+    """Of archives, the newest first: what the last worker of each read, and how long that took."""
+    counted = [a for a in archives if a is not None and a.pace is not None][:_ARCHIVES]
+    paces = [pace for a in counted if (pace := a.pace) is not None]
+    seconds = sum(pace.seconds for pace in paces)
+    if not seconds:
+        return Pace(limit)
+    return Pace(
+        limit, len(paces),
+        sum(pace.raw_bytes for pace in paces) / seconds,
+        sum(pace.records for pace in paces) / seconds,
+    )  # fmt: skip

@@ -88,7 +88,8 @@ class TopicCoverage:
 @dataclass(frozen=True, slots=True)
 class ToKeep:
     """What an archive at `url` would read, of one replica each: at most so many records, about so
-    many bytes (None: not all was measured); how long at the rate that is set, None without one.
+    many bytes (None: not all was measured); how long at least and at most, at the pace of so many
+    `earlier` archives or the rate that is set. None: neither tells.
     """
 
     url: str
@@ -96,6 +97,33 @@ class ToKeep:
     records: int
     size_bytes: int | None
     seconds: float | None
+    seconds_high: float | None = None
+    earlier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast records are archived: the `limit` that is set in bytes a second, and what so many
+    `earlier` archives of the cluster came to, in bytes (before compression) and records a second.
+    """
+
+    limit: int | None = None
+    earlier: int = 0
+    bytes_per_second: float = 0.0
+    records_per_second: float = 0.0
+
+    def seconds(self, size_bytes: int | None, records: int) -> tuple[float, float] | None:
+        """At least and at most, for so many bytes on disk (None: unknown) and records at most."""
+        found = []
+        if self.earlier:
+            found.append(records / self.records_per_second)
+            if size_bytes is not None:  # compressed: what is read of them may be more
+                found.append(size_bytes / self.bytes_per_second)
+        least = 0.0
+        if self.limit is not None and size_bytes is not None:
+            least = size_bytes / self.limit
+            found.append(least)
+        return (max(least, min(found)), max(found)) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +175,9 @@ class Preview:
         }  # fmt: skip
 
 
-def preview(plan: Plan, now: datetime, bytes_per_second: int | None = None) -> Preview:
-    """The plan with totals over the free partitions and what each group would lose.
-
-    `bytes_per_second`: the rate that is set for archives.
+def preview(plan: Plan, now: datetime, pace: Pace = Pace()) -> Preview:
+    """The plan with totals over the free partitions, what each group would lose, and how long an
+    archive takes at this pace.
     """
     return Preview(
         plan=plan,
@@ -159,19 +186,20 @@ def preview(plan: Plan, now: datetime, bytes_per_second: int | None = None) -> P
         coverage=coverage(plan.partitions),
         totals=_totals(plan),
         moves=planned_moves(plan),
-        archive=_to_keep(plan, bytes_per_second),
+        archive=_to_keep(plan, pace),
     )
 
 
-def _to_keep(plan: Plan, bytes_per_second: int | None) -> ToKeep | None:
+def _to_keep(plan: Plan, pace: Pace) -> ToKeep | None:
     if plan.archive is None:
         return None
     free = plan.free_partitions
     sizes = [_of_one_replica(p) for p in free]
     known = [size for size in sizes if size is not None]
     total = sum(known) if len(known) == len(sizes) else None
-    seconds = total / bytes_per_second if total is not None and bytes_per_second else None
-    return ToKeep(plan.archive, len(free), sum(p.records or 0 for p in free), total, seconds)
+    records = sum(p.records or 0 for p in free)
+    least, most = pace.seconds(total, records) or (None, None)
+    return ToKeep(plan.archive, len(free), records, total, least, most, pace.earlier)
 
 
 def _of_one_replica(p: PlannedPartition) -> int | None:

@@ -78,12 +78,21 @@ def to_keep(found: ToKeep | None) -> list[str]:
     if found is None:
         return []
     size = "" if found.size_bytes is None else f", about {binary(found.size_bytes)} on disk"
-    took = "" if found.seconds is None else f", {duration(found.seconds)} at the rate that is set"
     return [
         f"ARCHIVE {found.url}: at most {plural(found.records, 'record')} of "
-        f"{plural(found.partitions, 'partition')}{size}{took} are read there and proved before any "
-        "is deleted"
+        f"{plural(found.partitions, 'partition')}{size} are read there and proved before any "
+        f"is deleted; {_how_long(found)}"
     ]
+
+
+def _how_long(found: ToKeep) -> str:
+    if found.seconds is None or found.seconds_high is None:
+        return "how long that takes, the first archive of this cluster tells"
+    least, most = duration(found.seconds), duration(found.seconds_high)
+    span = most if least == most else f"{least} to {most}"
+    if not found.earlier:
+        return f"that takes {span} at the rate that is set"
+    return f"that takes {span} as fast as {plural(found.earlier, 'earlier archive')} here"
 
 
 def capped(partitions: Iterable[PlannedPartition]) -> list[str]:

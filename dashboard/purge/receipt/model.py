@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import TopicPartition
@@ -227,6 +227,17 @@ class TopicOutcome(_Flat):
         return TopicOutcome(self.topic, self.method, *(a + b for a, b in pairs))
 
 
+class Read(NamedTuple):
+    """What was read and proved in so many seconds; bytes as they are before compression."""
+
+    seconds: float
+    records: float
+    raw_bytes: float
+
+
+_LEAST_SECONDS = 0.5  # what took less tells of starting alone
+
+
 @dataclass(frozen=True, slots=True)
 class KeptRecords:
     """The archive of a run, in `folder` below `url`: how far it is, or what it became.
@@ -250,6 +261,18 @@ class KeptRecords:
     records: int = 0
     raw_bytes: int = 0
     size_bytes: int = 0
+
+    @property
+    def pace(self) -> Read | None:
+        """What its last worker read and proved, once it is over; None: nothing to speak of."""
+        took = (self.told_at - self.began_at).total_seconds()
+        done = self.offsets_done - self.offsets_before
+        if self.state not in ("proved", "incomplete") or took < _LEAST_SECONDS or done <= 0:
+            return None
+        share = done / self.offsets_done
+        if not (self.records and self.raw_bytes):
+            return None
+        return Read(took, self.records * share, self.raw_bytes * share)
 
     @property
     def seconds_to_go(self) -> float | None:

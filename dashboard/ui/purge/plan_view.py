@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
+from dashboard.purge.evidence.estimates import archive_pace
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.plan import words
 from dashboard.purge.plan.plan import Plan, PlannedPartition
@@ -28,7 +29,7 @@ def show(plan: Plan, *, handed_out: bool = True) -> None:
     """The preview, from the plan itself: what is shown is what would be sent; and as files, where
     it is `handed_out`.
     """
-    view = preview(plan, utc_now())
+    view = preview(plan, utc_now(), archive_pace(context.settings(), plan))
     st.html(totals_html(view, context.settings().price.of(plan.cluster_name, plan.cluster_id)))
     markup.draw(losses_html(view))
     if len({p.topic for p in plan.partitions}) > 1:
