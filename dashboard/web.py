@@ -9,9 +9,11 @@ from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
+from streamlit.runtime import memory_media_file_storage
 from streamlit.starlette import App
 
 from dashboard.ui.session import context
+from dashboard.web_files import LastingFiles
 from dashboard.web_first import FirstNumbers, first_numbers
 from dashboard.web_guard import LOOPBACK_NAMES, OwnPagesOnly
 from dashboard.web_packed import PackedFiles
@@ -19,6 +21,7 @@ from dashboard.web_packed import PackedFiles
 _NAMES = st.get_option("server.allowedHosts") or LOOPBACK_NAMES
 _ORIGINS = st.get_option("server.corsAllowedOrigins")
 
+memory_media_file_storage.MemoryMediaFileStorage = LastingFiles  # type: ignore[misc]  # App's own
 context.started()  # who may look is decided by the settings of now, not of the first visit
 
 app = App(

@@ -58,6 +58,7 @@ _LAYOUT = """
 .lw small,.lw .quiet{font-size:13px;color:var(--lw-quiet)}
 .lw-head{padding:6px 12px;
  border-radius:6px;background:var(--lw-panel);border-left:4px solid var(--lw-line)}
+[data-stale=true]:has(.lw-head){opacity:1;transition:none}
 .lw-head.warn{background:var(--lw-warn);border-left-color:#b45309}
 .lw-head h1{font-size:16px;font-weight:700;display:inline;padding:0;margin:0}
 .lw-sentence{font-size:19px;line-height:1.5}
