@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -27,6 +28,7 @@ from dashboard.archive.manifest import (
 )
 from dashboard.core.canonical import SealedKind
 from dashboard.core.errors import ArchiveError, LowwaterError, SettingsError, StoreError
+from dashboard.core.words import binary
 from dashboard.domain.model import TopicPartition
 from dashboard.settings.archive import absent, check_url
 from dashboard.store.local_files import open_files
@@ -35,6 +37,7 @@ from dashboard.store.snapshot_files import write_atomically
 _T = TypeVar("_T")
 _PAUSES_SECONDS = (0.2, 1.0, 3.0, 10.0)  # between attempts: a store that throttles needs seconds
 _LATE_PAUSES_SECONDS = (0.2, 1.0, 3.0)  # a store may show a file, or its new content, late
+_MOST_RESERVE_BYTES, _RESERVE_SHARE = 1 << 30, 20  # of a disk at least a twentieth
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 # Words of a name that no file system and no URL reads as something else.
 WORD = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
@@ -184,10 +187,25 @@ class Place:
             self._files.pipe_file(path, body)
             return
         made = self._made_folders(name)
+        self._refuse_last_room(len(body))
         write_atomically(self._files, path, body)
         # A name is on the disk once its folder is: a power cut must not take what was proved.
         for folder in {Path(path).parent, *(folder.parent for folder in made)}:
             _settle(folder)
+
+    def _refuse_last_room(self, size_bytes: int) -> None:
+        """Whoever purges may do it since a disk is full: on the same one an archive would end what
+        else lies there, Kafka's brokers with it.
+        """
+        disk = shutil.disk_usage(self._root)
+        reserve = min(_MOST_RESERVE_BYTES, disk.total // _RESERVE_SHARE)
+        if disk.free - size_bytes < reserve:
+            raise ArchiveError(
+                f"the archive {self.url} takes no more: {binary(disk.free)} are free on its disk, "
+                f"and {binary(reserve)} are left to what else lies there",
+                "Free space, or plan again with a place on another disk: nothing is deleted.",
+                code="ARCHIVE_UNWRITABLE",
+            )
 
     def _made_folders(self, name: str) -> list[Path]:
         """Make what leads to a file. The top is never made, nor for a file of a partition the run's

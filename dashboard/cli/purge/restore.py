@@ -6,7 +6,7 @@ import argparse
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dashboard.archive.opened import Archive
     from dashboard.archive.restore import Progress, Restored
     from dashboard.archive.restored_topic import Setting
+    from dashboard.settings.policies.policy import Policy
     from dashboard.settings.settings import Settings
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -85,9 +86,17 @@ def run(args: argparse.Namespace) -> int:
     people.require(settings, context.actor(settings), "operator", "restore records")
     archive = open_archive(args.archive, settings.archive.key_file)
     done, cluster_id, servers = _restore(args, settings, archive, partitions)
-    value = _to_json(done, archive, cluster_id, servers)
-    output.emit(value, _text(done, servers), as_json=args.json)
+    policies = purged_by(settings.policies, args.to_topic)
+    value = {**_to_json(done, archive, cluster_id, servers), "policies": policies}
+    output.emit(value, _text(done, servers, policies), as_json=args.json)
     return 0 if done.whole else 2
+
+
+def purged_by(policies: Iterable[Policy], topic: str) -> list[str]:
+    """The names of policies, on or off, that are for a topic of this name: by their times the
+    records that come back are old, and the next purge takes them again.
+    """
+    return sorted(policy.name for policy in policies if policy.matches(topic))
 
 
 def _partitions(text: str | None) -> frozenset[int] | None:
@@ -207,7 +216,7 @@ def _setting(one: Setting) -> dict[str, str | None]:
     return {"name": one.name, "was": one.was, "now": one.now, "why": one.why}
 
 
-def _text(done: Restored, servers: str) -> str:
+def _text(done: Restored, servers: str, policies: Sequence[str]) -> str:
     from dashboard.archive.restore import NOT_THE_SAME
 
     rows = [
@@ -223,6 +232,10 @@ def _text(done: Restored, servers: str) -> str:
     lines = [output.table(rows, _COLUMNS), f"{records} in topic {done.to_topic}, {said}"]
     lines += [f"not the same: {one}" for one in NOT_THE_SAME]
     lines.append(f"old and new offsets: {done.offsets_file}")
+    lines += [
+        f"policy {name} is for topics of this name: while it is on it purges these records again"
+        for name in policies
+    ]
     if done.new is not None:
         lines += [
             f"{one.name} is {one.now or 'not set'}, was {one.was or 'not set'}: {one.why}"

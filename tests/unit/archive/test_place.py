@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import shutil
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -90,6 +93,26 @@ def test_a_store_that_refuses_ends_it_with_its_url(
     with pytest.raises(ArchiveError, match="cannot be read") as found:
         place.get("c/part")
     assert found.value.code == "ARCHIVE_UNREACHABLE"
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "takes"),
+    [
+        (1 << 40, 1 << 31, True), (1 << 40, 1 << 30, False),
+        (1 << 32, 1 << 28, True), (1 << 32, 1 << 27, False),
+    ],
+)  # fmt: skip
+def test_the_last_room_of_a_disk_is_left_to_what_else_lies_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: int, free: int, takes: bool
+) -> None:
+    """Brokers may lie there, too, and a purge be meant to make room for them."""
+    disk = SimpleNamespace(total=total, used=total - free, free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: disk)
+    place = Place(str(tmp_path), lambda _: None)
+    refused = pytest.raises(ArchiveError, match="takes no more")
+    with nullcontext() if takes else refused:
+        place.put("c/r/archive.json", b"x")
+    assert (place.get("c/r/archive.json") == b"x") is takes
 
 
 def test_a_folder_that_is_a_file_takes_nothing(tmp_path: Path) -> None:

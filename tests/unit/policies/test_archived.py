@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.cli.purge.restore import purged_by
 from dashboard.core.errors import SettingsError
 from dashboard.policies.service import purging
 from dashboard.settings.archive import ArchiveSettings
@@ -38,6 +39,16 @@ def test_its_plan_and_its_run_name_the_place(
     assert run.options.archive == url
     assert room.journal.plan(run.run_id).archive == url
     room.journal.close()
+
+
+def test_who_restores_is_told_which_policies_take_the_records_again() -> None:
+    """A glob for `orders*` is for `orders-restored`, whose records are old by their times."""
+    all_of, other = (
+        policy(f'topics = ["{glob}"]\ntarget = "keep:24h"', name)
+        for glob, name in (("orders*", "tidy"), ("clicks", "other"))
+    )
+    assert purged_by([all_of, other], "orders-restored") == ["tidy"]
+    assert purged_by([all_of, other], "restored-orders") == []
 
 
 @pytest.mark.parametrize("said", ["archive = 5", 'archive = "s3://me:word@b"', 'archive = ""'])
