@@ -39,7 +39,7 @@ def test_help_explains_every_word(open_page: Open) -> None:
     assert "the lowest log start offset of all alive replicas" in said(app)
 
 
-@pytest.mark.further_but("overview-2.41")
+@pytest.mark.further_but("overview--costs0")
 @pytest.mark.parametrize(
     ("page", "name", "costs"),
     [

@@ -59,6 +59,11 @@ def test_of_a_test_that_names_variants_the_others_are_further(
     assert borne == (how == "other")
 
 
+def test_variants_that_are_named_are_there(pytestconfig: pytest.Config) -> None:
+    """Told of a run of all tests alone: others see some variants."""
+    assert pytestconfig.stash.get(levels.UNBORNE, []) == []
+
+
 def test_a_named_variant_that_no_test_bears_is_told(request: pytest.FixtureRequest) -> None:
     request.node.add_marker(pytest.mark.further_but("gone"))
 
