@@ -30,10 +30,11 @@ def test_levels_add_up_to_all_and_no_test_is_in_two() -> None:
 def test_each_level_is_run_and_continuous_integration_runs_two() -> None:
     run = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
     assert [line for line in run if line.startswith("make ")] == ["make test", "make test-further"]
-    for target, level in (("tests", "FIRST"), ("test-further", "FURTHER")):
+    levels = (("tests", "$(FIRST)", "$(FEWER)"), ("test-further", "$(FURTHER)", "$(SIDE_BY_SIDE)"))
+    for target, level, processes in levels:
         recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
         assert recipe is not None
-        assert f'$(PYTEST) -m "$({level})" $(SIDE_BY_SIDE)' in recipe[1]
+        assert f'$(PYTEST) -m "{level}" {processes}' in recipe[1]
 
 
 def test_no_file_of_tests_is_passed_over() -> None:
