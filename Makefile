@@ -3,9 +3,11 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Broker tests mostly wait, so five processes share the tests: what needs the same brokers or Spark stays
-# together (tests/sharing.py), in its order, since the brokers of a package end with its last test.
-SIDE_BY_SIDE := --numprocesses 5 --dist loadfile --no-loadscope-reorder
+# Broker tests mostly wait, so five processes share the tests, and four those of make test, which wait less:
+# what needs the same brokers or Spark stays together (tests/sharing.py), in its order, since the brokers of a
+# package end with its last test.
+SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses 5
+FEWER := $(SIDE_BY_SIDE:5=4)
 # The levels of tests, by the markers of pyproject.toml: each test is in one of the first two or in neither,
 # and make test-all runs all (tests/unit/test_levels.py).
 FIRST := not slow and not thorough and not further
@@ -29,7 +31,7 @@ demo: ## Start a real three-broker Kafka, a workload and the dashboard; Ctrl-C e
 	@tools/install.sh java pango
 	@$(BIN)/lowwater demo up || [ $$? -eq 130 ]
 
-test: ## Each rule once by its cheapest honest test, and lint beside the tests (some 6 minutes on two cores)
+test: ## Each rule once by its cheapest honest test, and lint beside the tests (minutes on two cores)
 	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory --jobs=2 tests lint
 
@@ -37,9 +39,9 @@ test: ## Each rule once by its cheapest honest test, and lint beside the tests (
 # Collected once before: processes that find no compiled tests would each rewrite the asserts of all of them.
 tests:
 	@$(PYTEST) -m "$(FIRST)" --collect-only -qq >/dev/null || true
-	@$(PYTEST) -m "$(FIRST)" $(SIDE_BY_SIDE)
+	@$(PYTEST) -m "$(FIRST)" $(FEWER)
 
-test-further: ## What make test leaves out to take minutes: variants, whole passes; CI runs both (some 15 minutes)
+test-further: ## What make test leaves out to take minutes: variants, whole passes; CI runs both
 	@tools/install.sh java pango chromium
 	@$(PYTEST) -m "$(FURTHER)" $(SIDE_BY_SIDE)
 

@@ -13,6 +13,7 @@ from itertools import groupby
 import pytest
 
 BUT = "further_but"
+UNBORNE = pytest.StashKey[list[str]]()  # of a run of all tests
 
 
 def is_further(item: pytest.Item) -> bool:

@@ -65,6 +65,7 @@ def test_a_changed_entry_is_found(open_page: Open, tmp_path: Path) -> None:
     assert "The chain is broken" in said(open_page("audit"))
 
 
+@pytest.mark.further
 def test_a_copy_of_the_journal_is_shown_as_one(
     open_page: Open, journal: Journal, tmp_path: Path
 ) -> None:
@@ -223,6 +224,7 @@ def elsewhere(journal: Journal, cluster: str = "c9") -> str:
     return run_id
 
 
+@pytest.mark.further
 def test_runs_and_entries_of_other_clusters_are_there_when_asked_for(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

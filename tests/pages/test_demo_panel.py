@@ -18,6 +18,7 @@ def test_outside_of_a_demo_there_is_none(open_page: Open) -> None:
     assert [button.key for button in app.button if str(button.key).startswith("demo-")] == []
 
 
+@pytest.mark.further
 def test_a_click_asks_and_the_next_takes_it_back(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_run_of_another_cluster_is_acted_on_there_alone(
     assert asked == (["prod-eu"] if state == "running" else [])
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("requests")
 def test_a_run_whose_cluster_is_not_in_the_folder_names_the_verb_that_acts_on_it(
     open_page: Open, journal: Journal, tmp_path: Path

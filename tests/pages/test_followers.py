@@ -69,6 +69,7 @@ def test_a_topic_shows_its_slow_replicas_and_who_holds_its_low_watermark(open_pa
     assert "Not known of broker 1: no log start was read there." in said(app)
 
 
+@pytest.mark.further
 def test_nothing_slow_is_a_sentence(open_page: Open) -> None:
     app = open_page("followers", "calm")
     text = said(app)
@@ -78,6 +79,7 @@ def test_nothing_slow_is_a_sentence(open_page: Open) -> None:
     assert len(app.dataframe) == 0
 
 
+@pytest.mark.further_but("older-These findings are older than this page")
 @pytest.mark.parametrize(
     ("variant", "expected"),
     [
@@ -111,6 +113,7 @@ def test_odd_names_are_text(open_page: Open, monkeypatch: pytest.MonkeyPatch) ->
     assert "rack &lt;b onclick=x&gt;" in html
 
 
+@pytest.mark.further
 def test_the_overview_leads_here(open_page: Open) -> None:
     app = open_page("overview", "rich")
     links = {link.label: link.proto for link in app.page_link}

@@ -56,6 +56,7 @@ def test_a_compacted_topic_has_no_retention_to_shorten(open_page: Open) -> None:
     assert "customer-state" in app.multiselect(key="growth-kept").options
 
 
+@pytest.mark.further
 def test_a_waiver_frees_bytes_and_leaves_growth_as_it_is(open_page: Open) -> None:
     app = open_page("growth")
     app.multiselect(key="growth-waived").set_value(["billing-replay"]).run()

@@ -10,6 +10,7 @@ from dashboard.ui.session import routes
 from tests.pages.conftest import Open, read, said
 
 
+@pytest.mark.further_but("overview", "purge")
 @pytest.mark.parametrize("page", routes.LISTED)
 def test_the_page_that_is_shown_is_marked_for_screen_readers_too(
     open_page: Open, page: str

@@ -140,6 +140,7 @@ def exported(lab: Lab, family: str) -> dict[str, float]:
     return {next(iter(s.labels.values())): s.value for s in found.samples}
 
 
+@pytest.mark.further_but("few")
 def test_the_large_numbers_are_the_reports(open_page: Open, lab: Lab) -> None:
     tiles = re.findall(
         r"<div><small>([^<]*)</small><b>(.*?)</b><small>([^<]*)</small></div>",
@@ -270,6 +271,7 @@ def test_the_fleet_says_of_a_cluster_what_its_own_pages_say(open_page: Open, lab
         assert the_one(fleet, state) == the_one(own, state)
 
 
+@pytest.mark.further
 def test_a_disk_is_as_full_as_fast_and_as_easily_emptied_wherever_it_stands(
     open_page: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +316,7 @@ def test_what_leaves_at_once_is_what_leaves_the_brokers(open_page: Open, lab: La
     assert f"reclaimable {formats.size(whole)} at once" in overview
 
 
+@pytest.mark.further
 def test_orphans_are_as_many_bytes_on_each_page(open_page: Open, tmp_path: Path) -> None:
     cluster = sample_store.write(tmp_path / "data", "rich")
     overview, page = said(open_page()), said(open_page("orphans"))

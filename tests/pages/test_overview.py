@@ -39,7 +39,7 @@ def test_help_explains_every_word(open_page: Open) -> None:
     assert "the lowest log start offset of all alive replicas" in said(app)
 
 
-@pytest.mark.further_but("overview-2.41")
+@pytest.mark.further_but("overview--costs0")
 @pytest.mark.parametrize(
     ("page", "name", "costs"),
     [
@@ -252,6 +252,7 @@ def test_a_page_that_is_only_read_shows_each_new_analysis_by_itself_unless_live_
     assert app.session_state["lw-kept"].findings.id == second
 
 
+@pytest.mark.further
 def test_nothing_is_redrawn_under_who_looks_for_room(open_page: Open, tmp_path: Path) -> None:
     app = open_page()
     first = app.session_state["lw-kept"].findings.id

@@ -299,6 +299,7 @@ def test_a_section_that_is_gone_lets_nobody_through(
     assert "Nobody&#x27;s role is known" in text or "Nobody's role is known" in text
 
 
+@pytest.mark.further
 def test_a_section_that_came_while_a_page_was_open_counts_for_its_buttons(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -378,6 +378,7 @@ def test_each_state_is_designed(
     assert expected in said(open_policies(variant=variant))
 
 
+@pytest.mark.further
 def test_one_that_the_settings_do_not_define_is_switched_off_here(
     open_policies: OpenPolicies, journal: Journal
 ) -> None:
@@ -389,6 +390,7 @@ def test_one_that_the_settings_do_not_define_is_switched_off_here(
     assert not journal.policy_states(sample_store.CLUSTER_ID)["gone"].enabled
 
 
+@pytest.mark.further
 def test_one_that_is_on_here_and_defined_for_another_cluster_is_switched_off_here(
     open_policies: OpenPolicies, journal: Journal
 ) -> None:

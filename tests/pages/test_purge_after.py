@@ -145,6 +145,7 @@ def test_plan_again_opens_the_purge_of_those_topics(
     assert "run" not in app.query_params
 
 
+@pytest.mark.further
 def test_the_alert_ends_when_a_later_run_has_purged_them(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

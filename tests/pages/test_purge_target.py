@@ -62,6 +62,7 @@ def test_what_cannot_be_kept_is_told_and_nothing_is_planned(
     assert requests == []
 
 
+@pytest.mark.further
 def test_a_time_ago_becomes_the_time_that_is_planned(open_page: Open, requests: Requests) -> None:
     app = open_page("purge", topics="orders")
     requests.clear()

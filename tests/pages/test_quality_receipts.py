@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.archive import archive
 from dashboard.purge.journal.journal import Journal
@@ -13,6 +15,7 @@ from tests.pages.purges import Requests, queued
 from tests.unit.purge.outcomes import kept, receipt
 
 
+@pytest.mark.further
 def test_a_receipt_that_became_final_is_in_the_next_rerun(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

@@ -90,6 +90,7 @@ def test_findings_and_pages_show_a_store_on_s3(
     new_server()
 
 
+@pytest.mark.further
 def test_a_bucket_that_is_not_there_is_named_and_never_made(
     bucket: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

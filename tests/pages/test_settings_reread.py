@@ -31,6 +31,7 @@ def test_a_policy_that_is_written_is_shown_by_the_next_look(open_page: Open, fil
     assert "early" not in text
 
 
+@pytest.mark.further_but("overview", "purge")
 @pytest.mark.parametrize("page", ["overview", "purge", "policies", "audit"])
 def test_a_file_that_is_wrong_by_now_is_what_every_page_shows(
     open_page: Open, file: Path, page: str

@@ -34,6 +34,7 @@ def onward(app: AppTest) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("room", "requests")
 def test_five_steps_lead_from_the_first_number_to_what_is_kept_of_a_purge(
     open_page: Open, journal: Journal

@@ -160,7 +160,7 @@ def test_other_clusters_are_drawn_too(
 
 def headless(path: Path, where: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbmake", "-q", str(path)],
+        [sys.executable, "-m", "pytest", "-p", "nbmake", "--nbmake", "-q", str(path)],
         cwd=ROOT, env={**os.environ, **where},
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip

@@ -30,10 +30,11 @@ def test_levels_add_up_to_all_and_no_test_is_in_two() -> None:
 def test_each_level_is_run_and_continuous_integration_runs_two() -> None:
     run = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
     assert [line for line in run if line.startswith("make ")] == ["make test", "make test-further"]
-    for target, level in (("tests", "FIRST"), ("test-further", "FURTHER")):
+    levels = (("tests", "$(FIRST)", "$(FEWER)"), ("test-further", "$(FURTHER)", "$(SIDE_BY_SIDE)"))
+    for target, level, processes in levels:
         recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
         assert recipe is not None
-        assert f'$(PYTEST) -m "$({level})" $(SIDE_BY_SIDE)' in recipe[1]
+        assert f'$(PYTEST) -m "{level}" {processes}' in recipe[1]
 
 
 def test_no_file_of_tests_is_passed_over() -> None:
@@ -57,6 +58,11 @@ def test_of_a_test_that_names_variants_the_others_are_further(
     assert levels.is_further(request.node) == (how == "other")
     borne = request.node.get_closest_marker("further") is not None
     assert borne == (how == "other")
+
+
+def test_variants_that_are_named_are_there(pytestconfig: pytest.Config) -> None:
+    """Told of a run of all tests alone: others see some variants."""
+    assert pytestconfig.stash.get(levels.UNBORNE, []) == []
 
 
 def test_a_named_variant_that_no_test_bears_is_told(request: pytest.FixtureRequest) -> None:
