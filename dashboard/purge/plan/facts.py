@@ -215,7 +215,8 @@ def with_later_ends(
     """`offsets`, read again where a group has committed past the end that they show.
 
     Groups go on while a cluster is read, so a commit may lie past an end that was read before it.
-    One that is past an end read after it tells nothing of what was read (`committed_offsets.tells`).
+    One that is past an end read after it tells nothing of what was read
+    (`committed_offsets.tells`).
     """
     late = sorted(
         {
