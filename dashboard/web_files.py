@@ -1,5 +1,5 @@
 """What a click has made stays for a minute, so that the browser can fetch it. `web.py` alone uses
-it, as the other parts of the page server.
+this, as it does the other parts of the page server.
 
 Streamlit makes a download at the click, tells the browser its address, and deletes it with the
 second run of any part of any page that ends then. Ours redraw parts every few seconds, for each who

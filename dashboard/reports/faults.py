@@ -214,7 +214,7 @@ def figures(source: Source) -> tuple[Figure, ...]:
     if not known:
         return (Figure("Fullest disk", Words(formats.UNKNOWN), "no broker tells sizes"),)
     share = known[0].used_share or 0.0
-    fullest = Figure("Fullest disk", Words(f"{share:.0%}"), _where(known[0]))
+    fullest = Figure("Fullest disk", Words(f"{share:.0%}"), _where(known[0], _SHORT))
     rates = headline.of_disks(source.read("growth"))
     untold = _untold(disks, rates)
     filling = [row for row in rates.values() if row.days_to_full is not None]
@@ -224,7 +224,7 @@ def figures(source: Source) -> tuple[Figure, ...]:
     first = min(filling, key=headline.order)
     in_days = Words(headline.likely(first).removeprefix("full "))
     sure = headline.between(first.days_to_full_low, first.days_to_full_high)
-    note = ", ".join(filter(None, (_where(first), sure, untold)))
+    note = ", ".join(filter(None, (_where(first, _SHORT), sure, untold)))
     return fullest, Figure("First disk full", in_days, note)
 
 
@@ -340,5 +340,9 @@ def _topics(growth: pa.Table) -> list[Table]:
     return [Table(heads, rows, "Topics that grow fastest", more)]
 
 
-def _where(row: DiskRow | GrowthRow) -> str:
-    return f"broker {row.broker_id} {row.log_dir or 'unknown log dir'}"
+_LONGEST_PATH, _SHORT = 4096, 26  # letters; a tile has room for some
+
+
+def _where(row: DiskRow | GrowthRow, most: int = _LONGEST_PATH) -> str:
+    place = formats.middle(row.log_dir, most) if row.log_dir else "unknown log dir"
+    return f"broker {row.broker_id} {place}"

@@ -254,6 +254,17 @@ def test_a_log_dir_of_unknown_pace_is_never_one_that_does_not_fill(
     assert ("(1 log dir of unknown pace)" in says(section(report, "disks"))) == unsaid
 
 
+def test_the_place_of_a_large_number_is_cut_in_its_middle_and_whole_in_its_chapter() -> None:
+    disk, growth = _log_dir(1, 1.0, 5.0)
+    long = {"log_dir": "/var/lib/kafka/volumes/fast/data-1"}
+    report = storage_report(of_rows(disks=[disk | long], growth=[growth | long]))
+    notes = {figure.label: figure.note for figure in report.figures}
+    for label in ("Fullest disk", "First disk full"):
+        assert notes[label] == "broker 1 /var/lib/kaf…s/fast/data-1"
+    (bars,) = section(report, "disks").charts
+    assert bars.bars[0].label == f"broker 1 {long['log_dir']}"
+
+
 def test_idle_topics_are_told_with_what_is_not_proposed(cluster: ClusterStore) -> None:
     found = section(storage_report(of_store(cluster)), "idle")
     assert says(found).startswith("By the snapshot of 38 s ago: 4 topics idle for 7 days or more")
