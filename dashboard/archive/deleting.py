@@ -39,8 +39,15 @@ def confirmation(found: Summary) -> str:
 
 
 def weight(found: Summary) -> str:
-    """What would be gone: `1 200 records, 4.1 MiB`."""
-    return f"{plural(found.records, 'record')}, {binary(found.size_bytes)}"
+    """What would be gone: `1 200 records, 4.1 MiB`; of partitions without a commit that can be read
+    nobody has counted what lies there.
+    """
+    said = f"{plural(found.records, 'record')}, {binary(found.size_bytes)}"
+    every = len(found.archive.run.partitions)
+    counted = sum(one is not None for one in found.found.values())
+    if counted == every:
+        return said
+    return f"at least {said}, of {counted} of {plural(every, 'partition')}"
 
 
 def refuse_open(found: Summary, is_open: Callable[[str], bool | None]) -> None:

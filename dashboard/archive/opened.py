@@ -96,6 +96,28 @@ class Archive:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return dict(zip(self.keys, pool.map(self.partition, self.keys), strict=True))
 
+    def readable(
+        self,
+    ) -> tuple[dict[TopicPartition, PartitionArchive | None], LowwaterError | None]:
+        """Those whose commit can be read, or that have none; and why the first other one cannot.
+
+        Raises ArchiveError ARCHIVE_UNREACHABLE.
+        """
+
+        def read(key: TopicPartition) -> PartitionArchive | LowwaterError | None:
+            try:
+                return self.partition(key)
+            except LowwaterError as error:
+                if error.code == "ARCHIVE_UNREACHABLE":
+                    raise
+                return error
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            told = dict(zip(self.keys, pool.map(read, self.keys), strict=True))
+        found = {key: one for key, one in told.items() if not isinstance(one, LowwaterError)}
+        errors = (one for one in told.values() if isinstance(one, LowwaterError))
+        return found, next(errors, None)
+
     def lost(self, found: Mapping[TopicPartition, PartitionArchive | None]) -> list[TopicPartition]:
         """Of these those that had their commit, and may have been purged by it: it is gone."""
         had = {one.key for one in self.run.partitions if one.kept}

@@ -17,8 +17,8 @@ from dashboard.domain.model import TopicPartition
 
 @dataclass(frozen=True)
 class Summary:
-    """One run's archive. `found` has None for a partition without a commit; `error` says why
-    nothing more could be read.
+    """One run's archive. `found` has None for a partition without a commit; `error` says why the
+    commits of those that it lacks could not be read.
     """
 
     archive: Archive
@@ -83,9 +83,9 @@ def _row(one: Range, found: PartitionArchive | None) -> dict[str, Any]:
 
 
 def summary(archive: Archive) -> Summary:
-    """What an archive's commits tell; what cannot be read stands in `error`."""
+    """What an archive's commits tell; why one of them cannot be read stands in `error`."""
     try:
-        return Summary(archive, archive.partitions())
+        return Summary(archive, *archive.readable())
     except LowwaterError as error:
         return Summary(archive, {}, error)
 

@@ -7,11 +7,11 @@ cluster; a contract of import-linter lets nothing but `archive/restore` import i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.protocol.messages import error_name
-from dashboard.cluster.ranges import RangeError, RangeReader, untold
+from dashboard.cluster.ranges import RangeError, RangeReader, Records, untold
 from dashboard.cluster.records import refuse_others
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
@@ -49,10 +49,11 @@ _PROPERTIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RecordClient:
     """The records of one cluster, by client properties in librdkafka's words: written, and read
-    back. `patience_seconds` is how long nothing may move; `took` hears how much was read back.
+    back, one range at a time. `patience_seconds` is how long nothing may move; `took` hears how
+    much was read back, the last of it as this is closed.
     """
 
     client: Mapping[str, str] = field(repr=False)
@@ -60,6 +61,26 @@ class RecordClient:
     compression: str = "lz4"
     patience_seconds: float = 120.0
     took: Took = field(default=untold, repr=False)
+    _reader: RangeReader | None = field(default=None, init=False, repr=False)
+    _ranges: Generator[Records, None, None] | None = field(default=None, init=False, repr=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the cluster. It takes a reader seconds, so that one reads all ranges."""
+        self._end_range()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _end_range(self) -> None:
+        if self._ranges is not None:
+            self._ranges.close()
+            self._ranges = None
 
     def producer(self, topic: str, segment_bytes: int | None) -> RecordProducer:
         """Raises as `RecordProducer` does."""
@@ -73,20 +94,25 @@ class RecordClient:
 
         Raises ClusterError RECORDS_UNREAD, OtherClusterError and SettingsError.
         """
+        self._end_range()  # who compared the one before may have stopped amid it
+        if self._reader is None:
+            self._reader = RangeReader(self.client, self.cluster_id, topic, self.took)
         key = TopicPartition(topic, partition)
-        with closing(RangeReader(self.client, self.cluster_id, topic, self.took)) as reader:
-            try:
-                for found in reader.read(key, start, end, self.patience_seconds):
-                    if found.offsets:
-                        yield found.offsets, _rows(found.columns)
-            except RangeError as error:
-                raise ClusterError(
-                    f"records of {topic}-{partition} could not be read back: {error.name}",
-                    "Grant READ on the topic and look at its leader, then give the same command "
-                    "again.",
-                    code="RECORDS_UNREAD",
-                    retriable=True,
-                ) from error
+        own = self._ranges = self._reader.read(key, start, end, self.patience_seconds)
+        try:
+            for found in own:
+                if found.offsets:
+                    yield found.offsets, _rows(found.columns)
+        except RangeError as error:
+            self.close()  # what it has fetched belongs to no other range
+            raise ClusterError(
+                f"records of {topic}-{partition} could not be read back: {error.name}",
+                "Grant READ on the topic and look at its leader, then give the same command again.",
+                code="RECORDS_UNREAD",
+                retriable=True,
+            ) from error
+        finally:
+            own.close()
 
 
 def _rows(columns: Mapping[str, list[Any]]) -> list[Row]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +135,7 @@ class RangeReader:
         start: int,
         target: int,
         patience_seconds: float = PATIENCE_SECONDS,
-    ) -> Iterator[Records]:
+    ) -> Generator[Records, None, None]:
         """Records from `start` up to but not `target`; the last ones have `target` as `next`.
 
         Ones without records come, too, about twice a second while Kafka gives none. Raises

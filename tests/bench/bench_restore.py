@@ -100,10 +100,10 @@ def _peer(bootstrap: str, topic: str, rows: dict[int, list[tuple[int, Row]]]) ->
 
 def _restored(bootstrap: str, topic: str, kept: Path, folder: Path) -> Restored:
     archive = open_archive(str(kept))
-    with connect({"bootstrap.servers": bootstrap}) as live:
+    servers = {"bootstrap.servers": bootstrap}
+    with connect(servers) as live, RecordClient(servers, live.cluster_id()) as client:
         restore = Restore(
-            archive, archive.topic("t"), live,
-            RecordClient({"bootstrap.servers": bootstrap}, live.cluster_id()),
+            archive, archive.topic("t"), live, client,
             Notes(folder / "notes"), 30.0,
         )  # fmt: skip
         done = restore.run(Goal(topic), utc_now(), folder / f"{topic}.parquet")

@@ -57,10 +57,10 @@ def lies(bench: Bench, topic: str, partition: int = 0) -> list[tuple[int, Row]]:
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
         key = TopicPartition(topic, partition)
         found = live.offsets([key])[key]
-    reader = RecordClient({"bootstrap.servers": bench.bootstrap}, bench.store.cluster_id)
     assert found.log_start_offset is not None and found.high_watermark is not None
-    chunks = reader.read(topic, partition, found.log_start_offset, found.high_watermark)
-    return [pair for offsets, rows in chunks for pair in zip(offsets, rows, strict=True)]
+    with RecordClient({"bootstrap.servers": bench.bootstrap}, bench.store.cluster_id) as reader:
+        chunks = reader.read(topic, partition, found.log_start_offset, found.high_watermark)
+        return [pair for offsets, rows in chunks for pair in zip(offsets, rows, strict=True)]
 
 
 def every_kind(bench: Bench, topic: str) -> None:

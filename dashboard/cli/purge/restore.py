@@ -137,10 +137,10 @@ def _restore(
         with (
             own_reads.reading(of_cluster, name, output.progress) as took,
             context.open_journal(settings) as journal,
+            RecordClient(target.client, cluster_id, args.compression, took=took) as client,
         ):
             restore = Restore(
-                archive, archive.topic(args.topic), live,
-                RecordClient(target.client, cluster_id, args.compression, took=took), Notes(folder),
+                archive, archive.topic(args.topic), live, client, Notes(folder),
                 settings.broker_timeout.total_seconds(), _reporter(),
             )  # fmt: skip
             begun = Restoration(

@@ -287,6 +287,28 @@ def test_a_run_that_was_moved_out_of_the_journal_is_closed(
     assert not folder.exists()
 
 
+def test_who_deletes_is_told_that_not_all_could_be_counted(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    """One damaged commit hid the records of all others: `0 records would be gone`."""
+    folder = archived(alone, run_id)
+    closed(journal, run_id)
+    commit = folder / "orders" / "1" / "partition.json"
+    commit.write_text(commit.read_text()[:-5])
+    (row,) = answer(capsys, "archives", "list", "kept", exit_code=1)["archives"]
+    assert (row["state"], row["records"], row["error"]["code"]) == (
+        "damaged", 100, "ARCHIVE_INVALID",
+    )  # fmt: skip
+    error = answer(capsys, "archives", "delete", str(folder), exit_code=1)["error"]
+    assert "at least 100 records" in error["message"]
+    assert "of 1 of 2 partitions" in error["message"]
+    (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert found["parts"] == 3 and len(found["problems"]) == 1
+    sentence = f"delete the archive of run {run_id} on prod"
+    answer(capsys, "archives", "delete", str(folder), "--confirm", sentence)
+    assert not folder.exists()
+
+
 def test_a_deletion_leaves_no_record_behind(
     alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
 ) -> None:
