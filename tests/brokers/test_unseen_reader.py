@@ -46,6 +46,7 @@ def read(bench: Bench, topic: str, group: str, *, commit: bool) -> None:
     assert count == RECORDS
 
 
+@pytest.mark.further
 def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
     bench: Bench, sources: Sources
 ) -> None:

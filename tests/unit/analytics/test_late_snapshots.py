@@ -46,7 +46,7 @@ def _thinned(lab: Lab) -> tuple[str, ...]:
     return prune_snapshots(lab.cluster, keep, at).removed
 
 
-@pytest.mark.further_but("gone")
+@pytest.mark.further
 @pytest.mark.parametrize("latest", ["whole", "torn", "gone"])
 def test_memory_goes_on_behind_a_snapshot_of_a_time_to_come_that_was_removed(
     lab: Lab, latest: str

@@ -95,6 +95,7 @@ def longest(cluster: ClusterStore, snapshot: Manifest) -> int:
     return max(int(row["before_high_ms"] or 0), int(row["lag_high_ms"]))
 
 
+@pytest.mark.further
 def test_lags_of_the_last_panes_count_and_older_ones_are_let_go(cluster: ClusterStore) -> None:
     before = None
     for day in range(48):

@@ -110,6 +110,7 @@ def test_retention_as_old_streams_wrote_it_is_unlimited(store: ClusterStore) -> 
     assert the_only(store).kind == "not-purged"
 
 
+@pytest.mark.further
 def test_settings_that_could_not_be_read_are_not_known(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda _: reads(log, 500), configs={})
@@ -393,7 +394,7 @@ def test_a_longer_name_that_is_at_home_elsewhere_calls_nobody_dead(store: Cluste
     assert the_only(store).kind == "healthy", "the one that commits there is its application"
 
 
-@pytest.mark.further_but("assigned0")
+@pytest.mark.further
 @pytest.mark.parametrize("assigned", [(), ("app-x-counts-repartition",)])
 def test_where_either_group_may_be_its_application_nobody_is_called_dead(
     store: ClusterStore, assigned: tuple[str, ...]

@@ -222,7 +222,7 @@ def test_our_own_policy_may_be_the_one_that_purges_too_often(
         "lowwater", "min_purge_interval_ms", "30000")  # fmt: skip
 
 
-@pytest.mark.further_but("keep:3d-retention.ms-259200000")
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("target", "name", "value"),
     [("keep:3d", "retention.ms", "259200000"), ("keep:10MiB", "retention.bytes", "10485760")],

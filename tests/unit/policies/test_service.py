@@ -456,6 +456,7 @@ def test_closed_runs_are_followed_until_their_receipts_are_final(room: ServiceRo
     assert room.journal.head(run_id).receipt_final
 
 
+@pytest.mark.further
 def test_a_final_receipt_needs_no_second_service(room: ServiceRoom) -> None:
     consumed(room)
     service = room.service()

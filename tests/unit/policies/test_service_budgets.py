@@ -67,6 +67,7 @@ def written(room: ServiceRoom, records: int) -> None:
     room.live.commit("billing", T)
 
 
+@pytest.mark.further
 def test_what_no_analysis_has_seen_is_not_purged_as_if_it_were_nothing(made: Made) -> None:
     room = made('most_bytes_per_hour = "1MiB"')
     room.live.topic(T)
