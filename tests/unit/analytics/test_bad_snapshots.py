@@ -135,7 +135,7 @@ def test_two_snapshots_at_the_same_time_count_in_the_order_of_their_commits(lab:
     assert looks.curve(lab) == [(0, "proportional"), (100, "proportional"), (120, "history")]
 
 
-@pytest.mark.further_but("True")
+@pytest.mark.further
 @pytest.mark.parametrize("each", [True, False])
 def test_a_clock_that_steps_back_makes_the_newest_no_older(lab: Lab, each: bool) -> None:
     for minutes, end in ((0, 100), (60, 140), (11, 160)):

@@ -170,6 +170,7 @@ def test_of_what_lies_before_the_named_ones_nothing_is_told(
     assert findings_age.late([*kept, between], analysis) == [between]
 
 
+@pytest.mark.further
 def test_an_older_snapshot_that_is_analyzed_again_is_not_shown(lab: Lab) -> None:
     older = lab.write(_plain())
     lab.write(_plain())

@@ -86,7 +86,7 @@ def test_a_topic_that_one_snapshot_did_not_see_keeps_its_groups(lab: Lab, full: 
     assert lab.targets()["t"]["target_offset"] == 20
 
 
-@pytest.mark.further_but("True")
+@pytest.mark.further
 @pytest.mark.parametrize("full", [False, True])
 def test_a_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgotten(
     lab: Lab, full: bool
@@ -125,7 +125,7 @@ def test_a_topic_is_not_forgotten_because_no_snapshot_is_older_than_its_absence(
     assert lab.targets()["t"]["target_offset"] == 20
 
 
-@pytest.mark.further_but("False-100")
+@pytest.mark.further
 @pytest.mark.parametrize("ahead", [-100, 100])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_clock_that_was_wrong_neither_begins_an_absence_nor_ends_it(
@@ -543,7 +543,7 @@ def test_an_offset_on_a_topic_that_was_made_anew_is_none_either(lab: Lab, analyz
     assert names(lab.targets()["t"]) == ["no-committed-offset"]
 
 
-@pytest.mark.further_but("True")
+@pytest.mark.further
 @pytest.mark.parametrize("offset", [True, False])
 def test_a_listed_group_without_members_holds_what_it_has_offsets_on(
     lab: Lab, offset: bool

@@ -296,6 +296,7 @@ def test_a_topic_that_a_changed_topology_left_behind(store: ClusterStore) -> Non
     assert found["app-new-repartition"].kind == "healthy"
 
 
+@pytest.mark.further
 def test_another_tool_that_purges_unread_records(store: ClusterStore) -> None:
     log = Log()
 
@@ -341,6 +342,7 @@ def test_a_topic_that_was_made_anew_has_no_history(store: ClusterStore) -> None:
     assert the_only(store).kind == "healthy"
 
 
+@pytest.mark.further
 def test_a_damaged_snapshot_is_left_out(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda _: reads(log, 500))

@@ -111,6 +111,7 @@ def test_streams_and_our_runs_compete(store: ClusterStore, journal: Journal) -> 
     assert found.rhythm is None
 
 
+@pytest.mark.further
 def test_our_runs_alone_do_not_compete(store: ClusterStore, journal: Journal) -> None:
     log = Log()
     run(store, [log], both(journal, log, streams=False))

@@ -518,6 +518,7 @@ def test_nor_do_bytes_that_brokers_compress(store: ClusterStore) -> None:
             assert guard_of(store, NOW + timedelta(hours=hour - 60)), hour
 
 
+@pytest.mark.further
 def test_a_group_that_reads_all_ends_it_as_soon_as_nobody_reads_beside_it(
     store: ClusterStore,
 ) -> None:
@@ -556,7 +557,7 @@ def test_a_series_that_an_exporter_drops_ends_no_suspicion(store: ClusterStore) 
     assert guard_of(store)
 
 
-@pytest.mark.further_but("None")
+@pytest.mark.further
 @pytest.mark.parametrize("segment_bytes", [None, 4 * MIB])
 def test_dead_records_below_a_purges_log_start_explain_nothing(
     store: ClusterStore, segment_bytes: int | None
