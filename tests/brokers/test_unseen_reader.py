@@ -93,6 +93,7 @@ def slowly(bench: Bench, tmp_path: Path) -> Iterator[str]:
     bench.settings.source.write_text(SETTINGS)
 
 
+@pytest.mark.further
 def test_what_an_archive_reads_was_read_by_nobody_whom_we_do_not_know(
     bench: Bench, sources: Sources, slowly: str
 ) -> None:
