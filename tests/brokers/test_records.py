@@ -94,6 +94,7 @@ def test_nulls_are_told_from_what_is_empty(bench: Bench) -> None:
     assert read(bench, plain, 1).records[0].key is None
 
 
+@pytest.mark.further
 def test_markers_of_transactions_are_no_records(bench: Bench) -> None:
     """Committed and aborted ones: their records go both; target and samples fall on markers."""
     topic = bench.topic(0)

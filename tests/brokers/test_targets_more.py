@@ -116,6 +116,7 @@ def seen(bench: Bench, *, hours_ago: int) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.further
 def test_the_newest_bytes_stay_though_records_grew(bench: Bench, cluster: LocalCluster) -> None:
     """Size times share of offsets would keep far less than was asked for."""
     topic = bench.topic(0)

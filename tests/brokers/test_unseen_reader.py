@@ -46,6 +46,7 @@ def read(bench: Bench, topic: str, group: str, *, commit: bool) -> None:
     assert count == RECORDS
 
 
+@pytest.mark.further
 def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
     bench: Bench, sources: Sources
 ) -> None:
@@ -92,6 +93,7 @@ def slowly(bench: Bench, tmp_path: Path) -> Iterator[str]:
     bench.settings.source.write_text(SETTINGS)
 
 
+@pytest.mark.further
 def test_what_an_archive_reads_was_read_by_nobody_whom_we_do_not_know(
     bench: Bench, sources: Sources, slowly: str
 ) -> None:

@@ -102,6 +102,7 @@ def patterns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     bench.settings.source.write_text(SETTINGS)
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("patterns")
 def test_a_classic_groups_pattern_holds_a_topic_that_is_new_to_it(bench: Bench) -> None:
     """Its client resolves the pattern, and its coordinator knows the old topic's name alone."""

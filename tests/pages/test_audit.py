@@ -108,6 +108,7 @@ def test_who_stops_every_purge_twice_allows_none(open_page: Open, journal: Journ
     assert journal.read_only()
 
 
+@pytest.mark.further
 def test_purges_are_allowed_again_by_a_tick_that_belongs_to_one_stop(
     open_page: Open, journal: Journal
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_run_shows_who_from_where_by_which_plan_and_what_was_typed(
     assert list(table["Topics"]) == ["orders"]
 
 
+@pytest.mark.further
 def test_runs_and_entries_follow_the_state_and_the_topic(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_browser_stays_with_its_cluster_when_a_second_one_comes(
     assert named(app) == "prod-eu"
 
 
+@pytest.mark.further
 def test_clusters_of_one_name_are_told_apart_by_their_ids(open_page: Open, tmp_path: Path) -> None:
     for cluster_id in (sample_store.CLUSTER_ID, OTHER):
         sample_store.write(tmp_path / "data", cluster_id=cluster_id)

@@ -47,6 +47,7 @@ def test_what_a_row_says_is_what_the_clusters_own_page_says(open_page: Open, two
     assert "⚠" not in fleet["prod-eu"]
 
 
+@pytest.mark.further
 def test_a_disk_that_needs_room_comes_first_and_is_said_in_overviews_words(
     open_page: Open, two: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +67,7 @@ def test_one_that_cannot_be_read_says_so_and_hides_no_other(open_page: Open, two
     assert re.findall(_BARE, found["prod-eu"])
 
 
+@pytest.mark.further
 def test_purges_of_each_cluster_are_its_own(
     open_page: Open, two: Path, requests: Requests, journal: Journal
 ) -> None:

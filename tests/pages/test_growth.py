@@ -113,6 +113,7 @@ def test_the_change_goes_from_an_open_page_once_its_snapshot_is_too_old(
     assert "No change is given: the newest findings are of" in said(app.run()) and not copied(app)
 
 
+@pytest.mark.further
 def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: Open) -> None:
     app = open_page("growth")
     assert "2 of 5 topics with declared readers may keep records for less" in said(app)

@@ -104,6 +104,7 @@ def test_the_sentences_of_the_triage_lead_to_its_plan(
     assert "chosen by triage" not in said(app)
 
 
+@pytest.mark.further
 def test_what_is_accepted_takes_a_reason(open_room: Open, asked: list[Question]) -> None:
     app = open_room()
     app.checkbox(key="triage-undeclared").check().run()
@@ -116,6 +117,7 @@ def test_what_is_accepted_takes_a_reason(open_room: Open, asked: list[Question])
     assert "lifted: readers-undeclared" in said(app)
 
 
+@pytest.mark.further
 def test_an_offline_disk_shows_steps_and_no_plan(open_room: Open, asked: list[Question]) -> None:
     app = look(open_room(), "1GiB")
     assert "KAFKA_STORAGE_ERROR" in said(app)

@@ -204,7 +204,7 @@ def test_what_a_group_holds_back_and_what_its_waiver_adds(
         assert the_one(overview, SIZE + "</strong> more would leave at once if") == once
 
 
-@pytest.mark.further_but("few-gone")
+@pytest.mark.further
 @pytest.mark.parametrize("group", ["slow", "gone"])
 def test_the_pages_of_a_group_and_of_its_topic_say_the_same(
     open_page: Open, lab: Lab, group: str
@@ -230,6 +230,7 @@ def test_the_pages_of_a_group_and_of_its_topic_say_the_same(
     )
 
 
+@pytest.mark.further
 def test_when_a_disk_is_full(open_page: Open, lab: Lab) -> None:
     overview, growth = said(open_page(variant=None)), said(open_page("growth", variant=None))
     for row in report_rows(lab, "disks"):

@@ -35,7 +35,7 @@ def test_a_group_of_255_odd_characters_is_text_on_every_page(
         assert "💧" in text
 
 
-@pytest.mark.further_but("audit", "purge")
+@pytest.mark.further_but("purge")
 @pytest.mark.parametrize("page", sorted(routes.TITLES))
 def test_a_clusters_name_is_text_on_every_page(
     open_page: Open,

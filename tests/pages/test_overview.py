@@ -205,6 +205,7 @@ def test_an_unknown_setting_becomes_a_message(
     assert "LOWWATER_EVERY" in text
 
 
+@pytest.mark.further
 def test_what_was_pruned_under_a_page_is_told_and_the_next_look_is_the_newest(
     open_page: Open, tmp_path: Path
 ) -> None:
@@ -234,7 +235,7 @@ def test_a_page_where_one_chooses_keeps_its_numbers_until_newer_ones_are_asked_f
     assert not app.dataframe[0].value["Reclaimable"].dropna().any()
 
 
-@pytest.mark.further_but("growth")
+@pytest.mark.further
 @pytest.mark.parametrize("page", ["overview", "growth", "orphans", "followers", "quality", "audit"])
 def test_a_page_that_is_only_read_shows_each_new_analysis_by_itself_unless_live_is_off(
     open_page: Open, page: str, tmp_path: Path
@@ -271,7 +272,7 @@ def test_nothing_is_redrawn_under_who_looks_for_room(open_page: Open, tmp_path: 
     assert app.session_state["lw-kept"].findings.id > first
 
 
-@pytest.mark.further_but("overview", "purge")
+@pytest.mark.further_but("overview")
 @pytest.mark.parametrize("page", sorted(routes.TITLES))
 def test_records_that_came_back_stand_in_the_header_of_every_page(
     open_page: Open, page: str, tmp_path: Path, requests: Requests, journal: Journal

@@ -226,6 +226,7 @@ def test_a_run_of_which_nothing_was_done_has_failed_and_says_what_next(
     assert app.query_params["topics"] == "orders"
 
 
+@pytest.mark.further
 def test_a_run_whose_leaders_do_not_speak_its_mode_says_which_one_they_do(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:
@@ -275,6 +276,7 @@ def test_a_plan_of_several_topics_is_rolled_up_above_its_partitions() -> None:
     assert list(found["Guards"]) == ["held", "", "", "held"]
 
 
+@pytest.mark.further
 def test_from_a_run_another_purge_can_be_planned(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

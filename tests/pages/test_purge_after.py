@@ -45,6 +45,7 @@ def test_a_wait_all_run_that_timed_out_names_who_is_behind_and_until_when_it_wat
     assert app.dataframe[0].value["Followers behind"][0].startswith("broker 2: 1\u202f200 records")
 
 
+@pytest.mark.further
 def test_a_run_whose_followers_followed_says_so_by_its_states_and_in_the_table(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

@@ -55,6 +55,7 @@ def test_each_mode_has_its_time_and_its_risk(open_page: Open, seen: list[object]
     assert "Every live replica keeps up" in said(app)
 
 
+@pytest.mark.further
 def test_a_mode_that_every_leader_refuses_cannot_be_chosen(
     open_page: Open, seen: list[object]
 ) -> None:

@@ -18,11 +18,7 @@ from tests.pages.conftest import Open, read, said
 from tests.pages.purges import SENTENCE, Requests
 
 
-@pytest.mark.further_but(
-    "High watermark-None-high-watermark",
-    "Keep the newest-typed4-keep:10GiB",
-    "A time-typed7-timestamp:2026-03-01T04:00:00.000Z",
-)
+@pytest.mark.further_but("High watermark-None-high-watermark", "Keep the newest-typed4-keep:10GiB")
 @pytest.mark.parametrize(
     ("kind", "typed", "target"),
     [

@@ -255,6 +255,7 @@ def test_a_declaration_without_an_owner_a_reason_or_a_name_is_not_saved(
     assert "Not saved" in said(app)
 
 
+@pytest.mark.further
 def test_old_findings_offer_no_topic_to_delete(open_page: Open) -> None:
     app = open_page("reclaimable", "stale")
     text = said(app)
@@ -262,6 +263,7 @@ def test_old_findings_offer_no_topic_to_delete(open_page: Open) -> None:
     assert "Not proposed: the newest findings are of" in text
 
 
+@pytest.mark.further
 def test_the_line_goes_from_an_open_page_once_its_snapshot_is_too_old(
     open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

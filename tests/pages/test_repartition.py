@@ -38,6 +38,7 @@ def test_a_topic_that_nobody_purges_has_a_card(store: ClusterStore, open_page: O
     assert "how many bytes is not known" in text
 
 
+@pytest.mark.further
 def test_advice_goes_from_an_open_page_once_its_snapshot_is_too_old(
     store: ClusterStore, open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_each_format_is_made_of_the_analysis_that_is_shown(
     assert not handed["Paper (PDF)"][1]["disabled"]
 
 
+@pytest.mark.further
 def test_without_pango_the_pdf_says_what_to_install(
     open_page: Open, handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

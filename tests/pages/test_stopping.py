@@ -23,6 +23,7 @@ def stop(app: AppTest) -> AppTest:
     return app.button(key=SWITCH).click().run()
 
 
+@pytest.mark.further
 def test_it_is_on_purge_and_says_what_it_would_stop(
     open_page: Open, requests: Requests, journal: Journal
 ) -> None:

@@ -150,7 +150,7 @@ def test_a_brokers_fullest_disk_is_drawn_over_the_time_that_is_chosen(
     assert "measured less than twice in that time" in said(app)
 
 
-@pytest.mark.further_but("topic-clickstream")
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("page", "name"), [("topic", "clickstream"), ("broker", "2"), ("group", "billing-replay")]
 )
@@ -247,6 +247,7 @@ def test_a_guarded_topic_names_its_guards_and_their_bytes(open_page: Open) -> No
     assert "Plan a purge" not in text
 
 
+@pytest.mark.further
 def test_a_topic_shows_its_purges(open_page: Open, requests: Requests, journal: Journal) -> None:
     run_id = queued(open_page, journal)
     (row,) = journal.partitions(run_id)
@@ -277,6 +278,7 @@ def test_a_name_that_is_not_there_is_a_message_and_is_text(
     assert f"{said_there} &lt;b&gt;nobody" in text
 
 
+@pytest.mark.further
 def test_the_search_leads_to_what_is_meant_and_lists_what_may_be(open_page: Open) -> None:
     app = open_page("quality")
     app.text_input(key="lw-find").set_value("orders").run()
@@ -299,6 +301,7 @@ def test_the_search_leads_to_what_is_meant_and_lists_what_may_be(open_page: Open
     assert "No topic, group or broker of that name." in said(app)
 
 
+@pytest.mark.further
 def test_overview_and_reclaimable_lead_to_both(open_page: Open) -> None:
     overview = links(open_page())
     (query,) = [q for label, q in overview.items() if label.startswith("**billing-replay**")]

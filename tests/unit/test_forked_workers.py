@@ -49,6 +49,7 @@ def test_it_leads_a_session_stands_where_we_do_and_takes_its_run(
     assert "RUN_NOT_FOUND" in log_of(tmp_path / "state", "run-1").read_text()
 
 
+@pytest.mark.further
 def test_it_has_the_variables_of_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("first.toml", "second.toml"):
         monkeypatch.setenv("LOWWATER_SETTINGS", str(tmp_path / name))

@@ -58,6 +58,7 @@ def _of_groups(cluster: ClusterStore, minutes_ago: int, **members: int) -> str:
     return writer.commit(1.0, {"clock_ahead_seconds": 0.0}).id
 
 
+@pytest.mark.further
 def test_the_last_sight_of_a_group_that_was_up_stays_for_a_day(cluster: ClusterStore) -> None:
     """Else nobody knows that it was deleted, which holds its topics for a day."""
     for minutes_ago in range(1600, 1380, -10):

@@ -160,6 +160,7 @@ def test_groups_and_their_offsets(taken: tuple[ClusterStore, Collected]) -> None
     assert rows(taken, "group_offsets") == expected
 
 
+@pytest.mark.further
 def test_a_broker_that_is_down_costs_its_own_rows_and_no_others(
     taken: tuple[ClusterStore, Collected], tmp_path: Path
 ) -> None:

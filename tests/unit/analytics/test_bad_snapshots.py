@@ -135,7 +135,7 @@ def test_two_snapshots_at_the_same_time_count_in_the_order_of_their_commits(lab:
     assert looks.curve(lab) == [(0, "proportional"), (100, "proportional"), (120, "history")]
 
 
-@pytest.mark.further_but("True")
+@pytest.mark.further
 @pytest.mark.parametrize("each", [True, False])
 def test_a_clock_that_steps_back_makes_the_newest_no_older(lab: Lab, each: bool) -> None:
     for minutes, end in ((0, 100), (60, 140), (11, 160)):
@@ -224,6 +224,7 @@ def test_null_is_unknown_in_every_column_that_may_be_null(lab: Lab) -> None:
     assert lab.targets()["t"]["target_offset"] == 80
 
 
+@pytest.mark.further
 def test_a_group_of_255_odd_characters_keeps_every_one_of_them(lab: Lab) -> None:
     assert len(ODD) == 255
     lab.write(Snapshot().topic("t", groups={ODD: 50, "": 60}).group(ODD, "t").group("", "t"))
@@ -239,6 +240,7 @@ def test_a_group_of_255_odd_characters_keeps_every_one_of_them(lab: Lab) -> None
     assert "unread-by-group" in {guard["name"] for guard in guards}
 
 
+@pytest.mark.further
 def test_no_topics_and_no_partitions_are_findings_without_rows(lab: Lab) -> None:
     lab.write(Snapshot())
     done = lab.analyze()

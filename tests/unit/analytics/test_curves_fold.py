@@ -103,6 +103,7 @@ def surely(table: pa.Table, topic: str) -> dict[int, int]:
     }
 
 
+@pytest.mark.further
 def test_growth_counts_by_what_each_snapshot_itself_said_of_topic_and_replica(
     cluster: ClusterStore,
 ) -> None:

@@ -169,6 +169,7 @@ def test_a_replica_that_stops_answering_is_measured_from_its_last_answer(cluster
     assert (row["log_dir"], row["observed_at"]) == ("/d0", START + timedelta(minutes=2))
 
 
+@pytest.mark.further
 def test_one_that_was_behind_and_then_falls_silent_is_slow(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_topic_and_log_dir_have_a_row_of_their_own_and_sum_to_the_others(lab: 
     assert {row["days_to_full"] for row in both} == {None}
 
 
+@pytest.mark.further
 def test_days_to_full_have_an_interval_once_the_slope_has(lab: Lab) -> None:
     jitter = (0, 40, -30, 25, -45, 10, 35, -20, 5, -10, 30, -35, 15)
     for step, off in enumerate(jitter):

@@ -46,7 +46,7 @@ def _thinned(lab: Lab) -> tuple[str, ...]:
     return prune_snapshots(lab.cluster, keep, at).removed
 
 
-@pytest.mark.further_but("gone")
+@pytest.mark.further
 @pytest.mark.parametrize("latest", ["whole", "torn", "gone"])
 def test_memory_goes_on_behind_a_snapshot_of_a_time_to_come_that_was_removed(
     lab: Lab, latest: str
@@ -170,6 +170,7 @@ def test_of_what_lies_before_the_named_ones_nothing_is_told(
     assert findings_age.late([*kept, between], analysis) == [between]
 
 
+@pytest.mark.further
 def test_an_older_snapshot_that_is_analyzed_again_is_not_shown(lab: Lab) -> None:
     older = lab.write(_plain())
     lab.write(_plain())

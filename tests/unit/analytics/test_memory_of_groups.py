@@ -56,7 +56,7 @@ def test_a_commit_on_a_topic_that_nobody_tells_the_id_of_is_none_on_one_made_ane
         assert looks.held(lab) == {("t", "a"): 60}
 
 
-@pytest.mark.further_but("False")
+@pytest.mark.further
 @pytest.mark.parametrize("full", [False, True])
 def test_an_analysis_carries_since_when_groups_are_remembered(lab: Lab, full: bool) -> None:
     first = lab.write(Snapshot().topic("t", groups={"g": 60}))
@@ -86,7 +86,7 @@ def test_a_topic_that_one_snapshot_did_not_see_keeps_its_groups(lab: Lab, full: 
     assert lab.targets()["t"]["target_offset"] == 20
 
 
-@pytest.mark.further_but("True")
+@pytest.mark.further
 @pytest.mark.parametrize("full", [False, True])
 def test_a_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgotten(
     lab: Lab, full: bool
@@ -125,7 +125,7 @@ def test_a_topic_is_not_forgotten_because_no_snapshot_is_older_than_its_absence(
     assert lab.targets()["t"]["target_offset"] == 20
 
 
-@pytest.mark.further_but("False-100")
+@pytest.mark.further
 @pytest.mark.parametrize("ahead", [-100, 100])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_clock_that_was_wrong_neither_begins_an_absence_nor_ends_it(
@@ -150,6 +150,7 @@ def _keep_the_newest(lab: Lab) -> None:
     prune(lab.cluster, "snapshots", lambda _: {newest}, START + timedelta(hours=1))
 
 
+@pytest.mark.further
 def test_a_damaged_analysis_is_missed_until_somebody_removes_it(lab: Lab) -> None:
     """A fold over all kept snapshots does not know what it carried, whoever asks for one."""
     lab.write(Snapshot().topic("t", groups={"brief": 5}))
@@ -249,7 +250,7 @@ def test_what_was_seen_at_a_time_still_to_come_does_not_outdo_what_is_lower(lab:
     assert looks.held(lab) == {("t", "a"): 95, ("t", "g"): 10, ("t", "gone"): 70}
 
 
-@pytest.mark.further_but("0")
+@pytest.mark.further
 @pytest.mark.parametrize("ahead", [0, 100])
 def test_a_clock_that_once_ran_far_ahead_makes_nobody_forget_what_is_hidden(
     lab: Lab, ahead: int
@@ -542,7 +543,7 @@ def test_an_offset_on_a_topic_that_was_made_anew_is_none_either(lab: Lab, analyz
     assert names(lab.targets()["t"]) == ["no-committed-offset"]
 
 
-@pytest.mark.further_but("True")
+@pytest.mark.further
 @pytest.mark.parametrize("offset", [True, False])
 def test_a_listed_group_without_members_holds_what_it_has_offsets_on(
     lab: Lab, offset: bool

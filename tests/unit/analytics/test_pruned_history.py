@@ -53,6 +53,7 @@ def test_all_history_again_forgets_no_group_that_only_thinned_out_snapshots_saw(
     assert looks.held(lab) == {("t", "g"): 20, ("t", "brief"): 8}
 
 
+@pytest.mark.further
 def test_snapshots_pruned_while_they_are_folded_cost_resolution_only(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,7 +49,7 @@ def rows(found: pa.Table) -> dict[str, dict[str, Any]]:
     return {row["topic"]: row for row in found.to_pylist()}
 
 
-@pytest.mark.further_but("0")
+@pytest.mark.further
 @pytest.mark.parametrize("seed", range(3))
 def test_carried_on_or_folded_again_it_is_equal(cluster: ClusterStore, seed: int) -> None:
     dice, end, read, seen = random.Random(seed), 100, 50, []
@@ -95,6 +95,7 @@ def longest(cluster: ClusterStore, snapshot: Manifest) -> int:
     return max(int(row["before_high_ms"] or 0), int(row["lag_high_ms"]))
 
 
+@pytest.mark.further
 def test_lags_of_the_last_panes_count_and_older_ones_are_let_go(cluster: ClusterStore) -> None:
     before = None
     for day in range(48):

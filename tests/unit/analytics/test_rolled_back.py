@@ -57,6 +57,7 @@ def _rolled_back_and_thinned(lab: Lab, brief: Snapshot, without: Sequence[str] =
     return first
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("without", [(), TOLD])
 def test_what_only_an_older_releases_analysis_remembers_is_not_forgotten(

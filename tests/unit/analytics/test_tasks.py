@@ -51,6 +51,7 @@ def test_the_driver_gets_a_row_for_each_topic_and_group_and_each_buckets_files(
     assert set(files["bucket"].to_pylist()) == set(range(BUCKETS))
 
 
+@pytest.mark.further
 def test_short_tables_are_read_once_for_all_buckets(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

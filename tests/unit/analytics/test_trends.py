@@ -102,6 +102,7 @@ def silent(snapshot: Snapshot, broker: int) -> Snapshot:
     return snapshot
 
 
+@pytest.mark.further
 def test_carried_on_or_folded_again_the_tables_are_equal(lab: Lab) -> None:
     for step in range(30):
         end = 100 * step + 50 if step != 11 else 100  # 11: an unclean election

@@ -164,6 +164,7 @@ def test_a_snapshot_that_a_task_cannot_read_is_told(store: ClusterStore) -> None
     assert sums["torn"]["snapshot_id"].to_pylist() == ["20260101T000000000Z-gone"]
 
 
+@pytest.mark.further
 def test_a_torn_snapshot_of_the_day_is_left_out_and_the_analysis_goes_on(lab: Lab) -> None:
     ids = [lab.write(snapshot(step)) for step in range(4)]
     lab.analyze()
@@ -192,6 +193,7 @@ def test_where_metrics_stay_away_nothing_is_measured_again_and_a_suspicion_stand
     assert {row["until"] for row in rows.values()} == {first}
 
 
+@pytest.mark.further
 def test_what_is_no_older_than_a_part_of_its_span_is_not_measured_again(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

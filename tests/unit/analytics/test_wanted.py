@@ -40,6 +40,11 @@ def test_so_is_one_without_records_that_nobody_ever_read(lab: Lab) -> None:
     assert not_proposed(analyzed(lab, start=100)) is None
 
 
+@pytest.mark.further_but(
+    "topic0-group slow has not read 70 records",
+    "topic2-no-committed-offset on 1 of 1 partitions: No group that counts has committed",
+    "topic4-beyond-last-stable-offset on 1 of 1 partitions",
+)
 @pytest.mark.parametrize(
     ("topic", "said"),
     [

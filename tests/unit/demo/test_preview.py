@@ -118,6 +118,7 @@ def test_another_version_is_refused_before_anything_is_fetched(
     assert workshop.calls == []
 
 
+@pytest.mark.further
 def test_ctrl_c_while_compiling_leaves_nothing_half_made(workshop: Workshop) -> None:
     # A terminal interrupts the compiler too; here the parent alone is, so it has to know its child.
     workshop.java(

@@ -60,6 +60,7 @@ def test_a_restore_killed_at_any_step_can_be_repeated(host: Host, point: str) ->
     assert kinds(host)[-1] == "restored"
 
 
+@pytest.mark.further_but("after:deleted", "after:remove", "before:deleting", "torn:deleted")
 @pytest.mark.parametrize(
     "point",
     ["before:deleting", "torn:deleting", "after:deleting", "after:rename", "half:remove",

@@ -123,11 +123,7 @@ BY_SCRIPT = [
 ]  # fmt: skip
 
 
-@pytest.mark.further_but(
-    "the default-killed_before_its_line",
-    "the default-copied_back_and_the_rest_removed",
-    "another-in_another_quarantine",
-)
+@pytest.mark.further_but("the default-killed_before_its_line", "another-in_another_quarantine")
 @pytest.mark.parametrize("way", BY_PROGRAM)
 def test_a_sweep_leaves_what_was_put_back_until_verdicts_are_newer(host: Host, way: Way) -> None:
     verdicts = just_seen(host)
@@ -142,11 +138,7 @@ def test_a_sweep_leaves_what_was_put_back_until_verdicts_are_newer(host: Host, w
     assert (moved.state, host.stray.exists()) == ("moved", False)
 
 
-@pytest.mark.further_but(
-    "the default-script_killed_before_its_line",
-    "the default-log_removed",
-    "another-by_a_script_in_another_quarantine",
-)
+@pytest.mark.further_but("the default-log_removed", "another-by_a_script_in_another_quarantine")
 @pytest.mark.parametrize("way", BY_SCRIPT)
 def test_a_script_leaves_what_was_put_back(host: Host, way: Way) -> None:
     verdicts = just_seen(host)

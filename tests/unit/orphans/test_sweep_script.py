@@ -162,6 +162,16 @@ def foreign(host: Host) -> None:
     (host.quarantine / "something").mkdir(parents=True)
 
 
+@pytest.mark.further_but(
+    "<lambda>-101 bytes",
+    "<lambda>-a link, a folder",
+    "<lambda>-a link1",
+    "<lambda>-holds the lock",
+    "<lambda>-not there",
+    "<lambda>-topic id is ''",
+    "<lambda>-what a cleaner left",
+    "foreign-other things",
+)
 @pytest.mark.parametrize(
     ("break_it", "why"),
     [

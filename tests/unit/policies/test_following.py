@@ -85,6 +85,7 @@ def test_an_outage_is_told_and_followed_through(room: ServiceRoom) -> None:
     assert all(run.receipt_final for run in room.runs())
 
 
+@pytest.mark.further
 def test_a_run_that_cannot_be_followed_holds_no_other_up(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:

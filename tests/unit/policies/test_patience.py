@@ -89,6 +89,7 @@ def test_an_hour_is_the_longest_or_the_policys_own_interval() -> None:
         assert patience.left_alone(key, now) is None
 
 
+@pytest.mark.further
 def test_a_new_service_tries_at_once(room: ServiceRoom) -> None:
     room.live.answers = [0] + [_FORBIDDEN] * 1000
     first = room.service()

@@ -110,6 +110,7 @@ def test_retention_as_old_streams_wrote_it_is_unlimited(store: ClusterStore) -> 
     assert the_only(store).kind == "not-purged"
 
 
+@pytest.mark.further
 def test_settings_that_could_not_be_read_are_not_known(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda _: reads(log, 500), configs={})
@@ -295,6 +296,7 @@ def test_a_topic_that_a_changed_topology_left_behind(store: ClusterStore) -> Non
     assert found["app-new-repartition"].kind == "healthy"
 
 
+@pytest.mark.further
 def test_another_tool_that_purges_unread_records(store: ClusterStore) -> None:
     log = Log()
 
@@ -340,6 +342,7 @@ def test_a_topic_that_was_made_anew_has_no_history(store: ClusterStore) -> None:
     assert the_only(store).kind == "healthy"
 
 
+@pytest.mark.further
 def test_a_damaged_snapshot_is_left_out(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda _: reads(log, 500))
@@ -393,7 +396,7 @@ def test_a_longer_name_that_is_at_home_elsewhere_calls_nobody_dead(store: Cluste
     assert the_only(store).kind == "healthy", "the one that commits there is its application"
 
 
-@pytest.mark.further_but("assigned0")
+@pytest.mark.further
 @pytest.mark.parametrize("assigned", [(), ("app-x-counts-repartition",)])
 def test_where_either_group_may_be_its_application_nobody_is_called_dead(
     store: ClusterStore, assigned: tuple[str, ...]

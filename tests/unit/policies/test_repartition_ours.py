@@ -111,6 +111,7 @@ def test_streams_and_our_runs_compete(store: ClusterStore, journal: Journal) -> 
     assert found.rhythm is None
 
 
+@pytest.mark.further
 def test_our_runs_alone_do_not_compete(store: ClusterStore, journal: Journal) -> None:
     log = Log()
     run(store, [log], both(journal, log, streams=False))
@@ -222,7 +223,7 @@ def test_our_own_policy_may_be_the_one_that_purges_too_often(
         "lowwater", "min_purge_interval_ms", "30000")  # fmt: skip
 
 
-@pytest.mark.further_but("keep:3d-retention.ms-259200000")
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("target", "name", "value"),
     [("keep:3d", "retention.ms", "259200000"), ("keep:10MiB", "retention.bytes", "10485760")],

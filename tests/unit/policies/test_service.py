@@ -307,6 +307,7 @@ def test_a_trigger_goes_by_findings_of_now_alone(tmp_path: Path, ahead: int, pur
     assert len(room.runs()) == purges
 
 
+@pytest.mark.further
 def test_a_budget_of_partitions_gives_turns_to_all(tmp_path: Path) -> None:
     text = REPARTITION + "\nmost_partitions_per_hour = 1"
     room = ServiceRoom(tmp_path, policy(text, "streams"))
@@ -456,6 +457,7 @@ def test_closed_runs_are_followed_until_their_receipts_are_final(room: ServiceRo
     assert room.journal.head(run_id).receipt_final
 
 
+@pytest.mark.further
 def test_a_final_receipt_needs_no_second_service(room: ServiceRoom) -> None:
     consumed(room)
     service = room.service()

@@ -67,6 +67,7 @@ def written(room: ServiceRoom, records: int) -> None:
     room.live.commit("billing", T)
 
 
+@pytest.mark.further
 def test_what_no_analysis_has_seen_is_not_purged_as_if_it_were_nothing(made: Made) -> None:
     room = made('most_bytes_per_hour = "1MiB"')
     room.live.topic(T)
@@ -79,6 +80,7 @@ def test_what_no_analysis_has_seen_is_not_purged_as_if_it_were_nothing(made: Mad
     assert "larger than a whole hour's most_bytes_per_hour" in room.status()["reason"]
 
 
+@pytest.mark.further
 def test_an_hours_bytes_bound_what_leaves_while_findings_are_renewed(made: Made) -> None:
     room = made('most_bytes_per_hour = "300MiB"')
     room.live.topic(T)

@@ -62,6 +62,7 @@ def test_it_is_held_when_the_file_comes_back(room: ServiceRoom) -> None:
     assert room.live.log_start(TOPIC) == 10
 
 
+@pytest.mark.further
 def test_a_file_that_is_wrong_holds_nothing_for_later(room: ServiceRoom) -> None:
     file = room.write()
     text = file.read_text()

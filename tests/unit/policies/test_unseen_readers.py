@@ -71,7 +71,7 @@ class Mirrored:
         return "".join(told)
 
 
-@pytest.mark.further_but("watch away")
+@pytest.mark.further
 @pytest.mark.parametrize("watched", [True, False], ids=["exporter away", "watch away"])
 def test_a_suspicion_outlives_the_metrics_that_it_came_from(
     tmp_path: Path, *, watched: bool

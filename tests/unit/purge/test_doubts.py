@@ -45,6 +45,7 @@ def judged(lab: labs.Lab, minutes: float = 0) -> Idle:
     return idle(rows, 7, "", lambda names: standards.said(lab.settings, lab.cluster, names, now))
 
 
+@pytest.mark.further
 def test_a_reader_that_metrics_showed_weeks_ago_keeps_its_topic(lab: labs.Lab) -> None:
     for day, out, hour in ((0, 0, 0), (5, 0, 0), (5, 50e9, 12), (5, 50e9, 23)):
         snapshot(lab, day, float(out), hour)

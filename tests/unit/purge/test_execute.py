@@ -219,6 +219,7 @@ def test_a_coordinator_that_hides_the_topic_stops_planning(room: Room) -> None:
     assert room.live.sent == []
 
 
+@pytest.mark.further
 def test_a_coordinator_that_begins_to_hide_the_topic_stops_the_last_look(room: Room) -> None:
     plan = room.plan()
     room.live.offsets_of["b"], room.live.hidden = {0: 7}, {"b"}
@@ -275,7 +276,7 @@ def test_an_unreachable_leader_got_nothing_and_is_given_up(room: Room) -> None:
     assert (view.run.state, row(view)) == ("refused", ("not_done", "BROKER_UNREACHABLE"))
 
 
-@pytest.mark.further_but("AUTHENTICATION_FAILED")
+@pytest.mark.further
 @pytest.mark.parametrize("code", ["AUTHENTICATION_FAILED", "TLS_FAILED", "API_UNSUPPORTED"])
 def test_what_never_left_counts_as_not_sent(room: Room, code: str) -> None:
     """The purge's own connection is a new one: a password may have changed since the others."""

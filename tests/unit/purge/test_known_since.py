@@ -384,6 +384,7 @@ def test_a_journal_that_cannot_be_read_leaves_planning_to_the_look_before_sendin
     assert machine.guard(below) is None
 
 
+@pytest.mark.further
 def test_what_an_earlier_version_kept_of_its_beginning_names_the_same_folder(
     machine: Machine, below: ClusterStore, tmp_path: Path
 ) -> None:

@@ -284,6 +284,7 @@ def with_service(room: ServiceRoom) -> None:
     service.close()
 
 
+@pytest.mark.further
 def test_a_policy_does_not_outlive_the_collector(tmp_path: Path) -> None:
     assert week_of_service(tmp_path, watched=False) == 10
 

@@ -260,7 +260,7 @@ def test_a_segment_that_two_purges_cut_is_freed_by_the_later_one(
     assert [(r.freed_bytes, r.gap) for r in found] == [(3 * size, None) for size in sizes]
 
 
-@pytest.mark.further_but("True")
+@pytest.mark.further
 @pytest.mark.parametrize("estimated", [True, False])
 def test_of_followers_that_were_behind_each_purge_counts_its_own_part(
     room: Room, monkeypatch: pytest.MonkeyPatch, *, estimated: bool
@@ -285,7 +285,7 @@ def test_of_followers_that_were_behind_each_purge_counts_its_own_part(
     assert all(37_000 < sum(of_broker) <= 40_000 for of_broker in zip(*freed, strict=True)), freed
 
 
-@pytest.mark.further_but("True")
+@pytest.mark.further
 @pytest.mark.parametrize("estimated", [True, False])
 def test_what_came_back_is_freed_by_the_purge_after_that(room: Room, *, estimated: bool) -> None:
     found = {KEY: Estimate(180_000, "segments", dict.fromkeys((1, 2, 3), 60_000))}

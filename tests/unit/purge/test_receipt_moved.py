@@ -97,6 +97,7 @@ def test_what_an_earlier_purge_waited_for_does_not_leave_a_copy_of_its_log() -> 
         assert receipt_bytes.leaving([waiting], now).get(part.place, 0) == left
 
 
+@pytest.mark.further_but("False")
 @pytest.mark.parametrize("moves", [False, True])
 def test_a_watch_sees_the_log_dirs_of_all_replicas(tmp_path: Path, moves: bool) -> None:
     room = Room(tmp_path)

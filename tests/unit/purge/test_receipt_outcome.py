@@ -131,6 +131,7 @@ def test_what_a_broker_carried_out_after_a_later_run_was_refused_is_counted(room
     assert receipt_of(room, second).freed_bytes == 0
 
 
+@pytest.mark.further
 def test_what_retention_took_before_it_was_carried_out_is_retentions(room: Room) -> None:
     room.live.on_send = [lambda: room.live.elect(2)]
     room.live.answers = ["lost-before", 44]
@@ -141,7 +142,7 @@ def test_what_retention_took_before_it_was_carried_out_is_retentions(room: Room)
     assert (found.freed_bytes, found.retention_bytes) == (120_000, 60_000)
 
 
-@pytest.mark.further_but("False")
+@pytest.mark.further
 @pytest.mark.parametrize("silent", [False, True])
 def test_what_retention_took_while_the_run_was_paused_is_nobodys(
     tmp_path: Path, silent: bool

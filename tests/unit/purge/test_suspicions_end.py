@@ -112,6 +112,7 @@ def test_a_restart_may_have_hidden_who_read_within_the_hour_before_it(broker: Br
             assert broker.guard(hour), hour
 
 
+@pytest.mark.further
 def test_snapshots_of_each_hour_end_it_within_three_days_though_brokers_are_restarted_each_day(
     broker: Broker,
 ) -> None:

@@ -518,6 +518,7 @@ def test_nor_do_bytes_that_brokers_compress(store: ClusterStore) -> None:
             assert guard_of(store, NOW + timedelta(hours=hour - 60)), hour
 
 
+@pytest.mark.further
 def test_a_group_that_reads_all_ends_it_as_soon_as_nobody_reads_beside_it(
     store: ClusterStore,
 ) -> None:
@@ -544,6 +545,7 @@ def test_nor_do_records_that_are_smaller_by_now(store: ClusterStore) -> None:
     assert guard_of(store)
 
 
+@pytest.mark.further
 def test_a_series_that_an_exporter_drops_ends_no_suspicion(store: ClusterStore) -> None:
     """The topic is less than a tenth of what leaves its broker: the others nearly add up."""
     for hour in range(0, 60, 3):
@@ -555,7 +557,7 @@ def test_a_series_that_an_exporter_drops_ends_no_suspicion(store: ClusterStore) 
     assert guard_of(store)
 
 
-@pytest.mark.further_but("None")
+@pytest.mark.further
 @pytest.mark.parametrize("segment_bytes", [None, 4 * MIB])
 def test_dead_records_below_a_purges_log_start_explain_nothing(
     store: ClusterStore, segment_bytes: int | None
@@ -591,7 +593,7 @@ def test_a_log_of_many_segments_that_retention_shortens_weighs_what_it_holds(
     assert 0.7 < (found.explained_bytes or 0) / (found.bytes_out or 1) <= 1
 
 
-@pytest.mark.further_but("0")
+@pytest.mark.further
 @pytest.mark.parametrize("hours", [0, 1, 12, 24, 30])
 def test_a_reader_that_reads_on_is_seen_though_the_replicas_moved(
     store: ClusterStore, hours: int
@@ -610,7 +612,7 @@ def test_what_left_while_metrics_were_away_counts_when_they_are_back(store: Clus
     assert "somebody reads it without committing" in guard_of(store)
 
 
-@pytest.mark.further_but("all")
+@pytest.mark.further
 @pytest.mark.parametrize("left", [{}, {1: 0.0}], ids=["all", "one"])
 def test_a_slow_reader_is_not_cleared_by_the_minutes_that_are_left_of_a_day(
     store: ClusterStore, left: Mapping[int, float]

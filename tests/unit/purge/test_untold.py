@@ -127,7 +127,7 @@ def tell(live: Silent) -> None:
     live.untold, live.no_controller = {}, None
 
 
-@pytest.mark.further_but("reassigning")
+@pytest.mark.further
 @pytest.mark.parametrize("name", [MOVE, REASSIGNING])
 def test_before_sending_it_is_asked_again_until_the_run_gives_up(
     room: Room, live: Silent, name: str

@@ -44,6 +44,7 @@ def test_every_chapter_is_on_paper(tmp_path_factory: pytest.TempPathFactory) -> 
     assert all(f"{at} of {len(pages)}" in page for at, page in enumerate(pages, 1))
 
 
+@pytest.mark.further
 def test_an_odd_name_is_text() -> None:
     blocker = {"group_id": ODD, "topic": "t", "bytes_held_alone": 9, "bytes_freed_if_waived": 9}
 

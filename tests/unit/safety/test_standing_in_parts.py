@@ -75,7 +75,7 @@ def told(found: Standing, rows: pa.Table) -> dict[Any, Any]:
     return by_place
 
 
-@pytest.mark.further_but("0", "4", "8", "12", "16", "20", "24", "28", "32", "36")
+@pytest.mark.further_but("0", "17", "24", "31", "39")
 @pytest.mark.parametrize("seed", range(40))
 def test_parts_are_judged_as_the_whole(seed: int) -> None:
     dice = random.Random(seed)

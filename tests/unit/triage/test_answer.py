@@ -140,6 +140,7 @@ def test_a_dead_groups_waiver_is_offered_with_its_bytes_here(tmp_path: Path) -> 
     assert answer.plan.waivers == ()
 
 
+@pytest.mark.further
 def test_a_waiver_that_was_given_is_used_only_where_it_is_needed(tmp_path: Path) -> None:
     tables = {"blockers": [blocker("old", "held")]}
     given: dict[str, Any] = {"tables": tables, "waive": (Waive("old", "gone"),)}
@@ -336,6 +337,7 @@ def test_a_question_that_asks_nothing_is_refused(change: dict[str, Any]) -> None
         Question(**{"broker_id": 1, "need_bytes": 1, "within": HOUR, **change})
 
 
+@pytest.mark.further
 def test_uncertain_bytes_name_what_makes_them_certain(tmp_path: Path) -> None:
     world = World({("a", 0): read_to_the_end(9)})
     rough = [

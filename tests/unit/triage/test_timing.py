@@ -98,6 +98,7 @@ def test_where_the_broker_in_need_is_the_slow_one_its_bytes_leave_late(tmp_path:
     assert "cannot be said" in " ".join(sentences(endless))
 
 
+@pytest.mark.further
 def test_a_follower_that_stands_still_now_is_seen_without_the_analysis(tmp_path: Path) -> None:
     world = World({("a", 0): read_to_the_end(5)})
     world.ends_behind = {3: 20}
