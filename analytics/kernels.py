@@ -30,10 +30,11 @@ from dashboard.core.arrow import distinct
 from dashboard.estimate.curve_tables import ReplicaCurves, to_table
 from dashboard.history.week import walk
 from dashboard.history.week.walk import Asked
+from dashboard.safety.committed_offsets import by_offset
+from dashboard.safety.committed_offsets import summed as summed_offsets
 from dashboard.safety.readers import Readers
-from dashboard.safety.standing import Standing, by_offset
+from dashboard.safety.standing import Standing
 from dashboard.safety.standing import standing as stand
-from dashboard.safety.standing import summed as summed_offsets
 from dashboard.store.snapshot_files import Manifest
 
 

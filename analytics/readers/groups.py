@@ -21,9 +21,9 @@ from dashboard.core.arrow import column, looked_up, places
 from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import is_telling
 from dashboard.history.past_groups import Met, known, told, without_told
+from dashboard.safety.committed_offsets import COMMITS
 from dashboard.safety.readers import GROUPS, Readers, readers
 from dashboard.safety.readers import without_offset as placeless
-from dashboard.safety.standing import COMMITS
 from dashboard.store.clocks import clock_was_right, seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore

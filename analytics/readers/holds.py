@@ -21,9 +21,8 @@ from dashboard.core.arrow import column, distinct, in_order, looked_up
 from dashboard.estimate.curve_tables import changes, integers
 from dashboard.estimate.curves import Ints
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
-from dashboard.safety import epochs
-from dashboard.safety.epochs import EPOCH_ENDS
-from dashboard.safety.standing import same_topic
+from dashboard.safety import committed_offsets
+from dashboard.safety.committed_offsets import EPOCH_ENDS, same_topic
 from dashboard.store.clocks import seen_at, times
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
@@ -76,7 +75,7 @@ def with_ends(
     known = cluster.read("snapshots", snapshot.id, "epoch_ends", EPOCH_ENDS.names)
     number = looked_up(column(held, "topic"), column(present, "topic"), column(present, "topic_no"))
     partition, epoch = column(held, "partition"), column(held, "leader_epoch")
-    return held.append_column("epoch_end", epochs.ends(number, partition, epoch, known))
+    return held.append_column("epoch_end", committed_offsets.ends(number, partition, epoch, known))
 
 
 def split(found: pa.Table, present: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from dashboard.core.arrow import column, known_true, looked_up, places, without
 from dashboard.estimate.curves import NOT_MEASURABLE
 from dashboard.history.log_ends import LOG_ENDS, log_ends
-from dashboard.safety import epochs, targets
-from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.safety import committed_offsets, targets
+from dashboard.safety.committed_offsets import EPOCH_ENDS
 from dashboard.safety.guard_texts import NO_SNAPSHOT
 from dashboard.safety.guards import as_lists, findings
 from dashboard.safety.standing import Standing
@@ -171,7 +171,7 @@ def window_starts(cluster: ClusterStore, snapshot: Manifest, topics: pa.Table) -
     known = cluster.read("snapshots", snapshot.id, "epoch_ends", EPOCH_ENDS.names)
     topic_no, partition, epoch = (column(ends, name) for name in _PLACE)
     end = column(ends, "high_watermark")
-    left = pc.min_element_wise(end, epochs.ends(topic_no, partition, epoch, known))
+    left = pc.min_element_wise(end, committed_offsets.ends(topic_no, partition, epoch, known))
     window = pc.if_else(end.is_valid(), left, None)
     return ends.select(["topic_no", "partition"]).append_column("window_offset", window)
 

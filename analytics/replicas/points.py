@@ -24,8 +24,8 @@ from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
 from dashboard.estimate.curve_tables import PLACE, integers
 from dashboard.estimate.curves import NO_EPOCH, UNKNOWN, Curves, Flags, Ints
 from dashboard.history.epoch_ends import ASKED_OF
-from dashboard.safety import epochs
-from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.safety import committed_offsets
+from dashboard.safety.committed_offsets import EPOCH_ENDS
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 
@@ -204,9 +204,9 @@ def cuts(curves: Curves, row: Ints, points: Points, told: pa.Table | None) -> Cu
     if told is not None and len(at):
         partition = integers(points.places["partition"], 0)
         place = pa.array(points.topic_no[at]), pa.array(partition[at]), pa.array(epoch[at])
-        ends = pc.fill_null(epochs.ends(*place, told), _NEVER_CUT).to_numpy()
+        ends = pc.fill_null(committed_offsets.ends(*place, told), _NEVER_CUT).to_numpy()
         lost[at] = ends < curves.offset[curves.last][own[at]]
-        untold[at] = epochs.unasked(*place, told).to_numpy(zero_copy_only=False)
+        untold[at] = committed_offsets.unasked(*place, told).to_numpy(zero_copy_only=False)
     return Cuts(changed, lost, untold)
 
 

@@ -116,3 +116,20 @@ def _ranks(values: pa.Array) -> tuple[npt.NDArray[np.int64], int]:
         codes = pa.array(place).take(coded.indices)
     whole = pc.fill_null(codes, count).to_numpy(zero_copy_only=False)
     return np.asarray(whole, dtype=np.int64), count + 1
+
+
+def among(numbers: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """numpy's own isin sorts; a hash set takes a tenth of its time."""
+    found = pc.is_in(pa.array(numbers), value_set=pa.array(others))
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def ranked(*columns: pa.Array) -> tuple[pa.Array, Sequence[npt.NDArray[np.int64]]]:
+    """All names once, sorted, and for each column the place of each value among them."""
+    coded = pa.concat_arrays([c.cast(pa.string()) for c in columns]).dictionary_encode()
+    order = pc.sort_indices(coded.dictionary)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order.to_numpy()] = np.arange(len(order))
+    every = rank[coded.indices.to_numpy()]
+    ends = np.cumsum([len(c) for c in columns])
+    return coded.dictionary.take(order), np.split(every, ends[:-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,33 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.core.arrow import column, looked_up, places, without
+from dashboard.core.arrow import among, column, places, ranked, without
+from dashboard.safety.committed_offsets import BY_OFFSET, ONCE, seen_last, telling
 from dashboard.safety.readers import Readers
 
 Ints = npt.NDArray[np.int64]
 
 POSITIONS = pa.list_(pa.struct([("committed_offset", pa.int64()), ("group_id", pa.string())]))
-COMMITS = pa.schema(
-    [
-        ("topic_no", pa.int32()),
-        ("partition", pa.int32()),
-        ("group_id", pa.string()),
-        ("topic_id", pa.string()),
-        ("committed_offset", pa.int64()),
-        ("remembered", pa.bool_()),
-        ("leader_epoch", pa.int32()),
-        ("epoch_end", pa.int64()),
-        ("seen_at", pa.int64()),  # microseconds, of a remembered one; null: not known
-    ]
-)
-BY_OFFSET = pa.schema(
-    [
-        ("topic_no", pa.int32()),
-        ("group_id", pa.string()),
-        ("reads", pa.bool_()),
-        ("seen_at", pa.int64()),
-    ]
-)
 # Why a group's place is unknown: what `Standing.unplaced` tells, in the order of its guards.
 ASSIGNED, SKIPPED, GONE, DELETED, PAST_END, PATTERN, OTHER_LOG, ANYWHERE, NEWCOMER = range(9)
 _UNPLACED = pa.schema(
@@ -80,34 +60,6 @@ class Standing:
         return pc.list_parent_indices(self.positions), pc.list_flatten(self.positions)
 
 
-def tells(
-    committed: pa.Array, same_topic: pa.Array, high_watermark: pa.Array, epoch_end: pa.Array
-) -> pa.Array:
-    """Whether an offset can have been committed on the log as it is now: the rule of every reader.
-
-    Nobody has read past the end of a log: an offset above the high watermark was committed on
-    records that are gone (a lost disk, an unclean election, a topic made anew), or set by hand.
-    Brokers accept such offsets and list them for ever. `same_topic`: by the rule below. The high
-    watermark must have been read after the offset. null: the end of the log is not known, and then
-    nothing is purged.
-
-    A log that has grown past such an offset again holds other records there. `epoch_end`: where
-    the leader epoch of the offset ends by now, as a consumer finds out (KIP-320). null: nothing
-    says that it ends below the offset (`epochs.ends`), or nobody knows the epoch.
-    """
-    end = pc.min_element_wise(high_watermark, epoch_end)
-    below = pc.fill_null(pc.less_equal(committed, end), True)
-    return pc.and_(pc.and_(committed.is_valid(), same_topic), below)
-
-
-def same_topic(then: pa.Array, now: pa.Array) -> pa.Array:
-    """Whether offsets are of the topic as it is now (KIP-516), by the ids that it had `then` and
-    has `now`. Where brokers tell none (before 2.8), the name has to do. An offset that was seen
-    without an id is not of a topic that has one: it may have been made anew since.
-    """
-    return pc.or_kleene(now.is_null(), pc.fill_null(pc.equal(then, now), False))
-
-
 def standing(
     partitions: pa.Table,
     commits: pa.Table,
@@ -126,54 +78,6 @@ def standing(
     group is listed now, or was seen later (`_outlived`), without that offset, or deleted lately.
     """
     return _Judged(partitions, commits, topics, who, waived, elsewhere=elsewhere).standing()
-
-
-def by_offset(partitions: pa.Table, commits: pa.Table, topics: pa.Table) -> pa.Table:
-    """BY_OFFSET: each topic and group with a commit, whether any shows that it reads the topic as
-    it is now, and when one was seen last (_NOW: it is live). Arguments as for `standing`; of parts
-    of the partitions it may be `summed`.
-
-    A live offset past the end belongs to a group that reads the topic; a remembered one may be of
-    records that are gone.
-    """
-    where = places(column(partitions, "topic_no"), column(partitions, "partition"))
-    at = places(column(commits, "topic_no"), column(commits, "partition"))
-    row = pc.index_in(at, value_set=where)
-    ends = column(partitions, "high_watermark").take(row)
-    live = pc.invert(pc.fill_null(column(commits, "remembered"), False))
-    reads = pc.or_(_telling(commits, ends, topics), live)
-    seen = pa.array(_seen(commits))
-    found = [column(commits, "topic_no"), column(commits, "group_id"), reads, seen]
-    return summed(pa.table(found, schema=BY_OFFSET))
-
-
-def summed(found: pa.Table) -> pa.Table:
-    """One row per topic and group."""
-    sums = found.group_by(BY_OFFSET.names[:2]).aggregate([("reads", "max"), ("seen_at", "max")])
-    return sums.rename_columns(BY_OFFSET.names)
-
-
-def _seen(commits: pa.Table) -> Ints:
-    """When each offset was seen last, in microseconds."""
-    live = pc.invert(pc.fill_null(column(commits, "remembered"), False))
-    found = pc.if_else(live, _NOW, pc.fill_null(column(commits, "seen_at"), _ONCE))
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
-
-
-_NOW, _ONCE = np.iinfo(np.int64).max, np.iinfo(np.int64).min
-
-
-def _telling(commits: pa.Table, ends: pa.Array, topics: pa.Table) -> pa.Array:
-    """Whether each offset `tells`; `ends` are the high watermarks of its partition."""
-    now = looked_up(
-        column(commits, "topic_no"), column(topics, "topic_no"), column(topics, "topic_id")
-    )
-    return tells(
-        column(commits, "committed_offset"),
-        same_topic(column(commits, "topic_id"), now),
-        ends,
-        column(commits, "epoch_end"),
-    )
 
 
 class _Judged:
@@ -204,7 +108,7 @@ class _Judged:
         self.who, self.count = who, partitions.num_rows
         self.where = places(column(partitions, "topic_no"), column(partitions, "partition"))
         self.ends = column(partitions, "high_watermark")
-        self.names, ranks = _ranked(
+        self.names, ranks = ranked(
             column(commits, "group_id"), column(who.members, "group_id"),
             column(who.patterns, "group_id"), column(who.assigned, "group_id"),
             who.listed, column(who.share, "group_id"), who.anywhere,
@@ -232,7 +136,7 @@ class _Judged:
 
     def _tells(self, topics: pa.Table) -> npt.NDArray[np.bool_]:
         ends = self.ends.take(pa.array(self.row, mask=~self.here))
-        found = _telling(self.commits, ends, topics)
+        found = telling(self.commits, ends, topics)
         return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
     def standing(self) -> Standing:
@@ -302,7 +206,7 @@ class _Judged:
         which nobody can tell what it reads is judged on every topic.
         """
         anywhere = self.share[_numbers(column(self.who.share, "topic_no")) < 0]
-        return without(pairs[~_among(pairs % self.width, anywhere)], self._share_pairs())
+        return without(pairs[~among(pairs % self.width, anywhere)], self._share_pairs())
 
     def _pairs(self, rows: pa.Table) -> Ints:
         """The number of each row and group_id."""
@@ -318,18 +222,18 @@ class _Judged:
         wanted = self._on_rows(self._not_by_start(here))
         known = self.row * self.width + self.group
         standing = self.here & self.tells
-        anew, deleted = self._begun_anew(), _among(self.group, self.deleted)
+        anew, deleted = self._begun_anew(), among(self.group, self.deleted)
         over = standing & self.remembered & (anew | deleted)
-        of_share = without(known[over & _among(self.group, self.share)], unread_share)
+        of_share = without(known[over & among(self.group, self.share)], unread_share)
         missing = np.union1d(without(wanted, known[standing & ~over]), of_share)
         kinds = np.full(len(missing), SKIPPED, dtype=np.int8)
         by_pattern = self._on_rows(self._only_by_pattern())
-        kinds[_among(missing, by_pattern)] = PATTERN
-        kinds[_among(missing, known[over])] = GONE
-        kinds[_among(missing, known[over & ~anew])] = DELETED
+        kinds[among(missing, by_pattern)] = PATTERN
+        kinds[among(missing, known[over])] = GONE
+        kinds[among(missing, known[over & ~anew])] = DELETED
         beyond = self.here & ~self.tells & ~self.remembered & ~self._offsetless()
-        kinds[_among(missing, self._assigned_pairs())] = ASSIGNED
-        kinds[_among(missing, known[beyond])] = PAST_END  # named with its offset, member or not
+        kinds[among(missing, self._assigned_pairs())] = ASSIGNED
+        kinds[among(missing, known[beyond])] = PAST_END  # named with its offset, member or not
         others = self._on_rows(misplaced)
         anywhere = self._anywhere_pairs(np.concatenate([wanted, others]))
         newcomers = _numbers(column(self.who.newcomers, "topic_no")) * self.width + self.newcomer
@@ -385,13 +289,13 @@ class _Judged:
 
         Kafka drops the offsets of a group that nobody reads by all at once, and it with them.
         """
-        return _among(self.group, self.listed) | self._outlived()
+        return among(self.group, self.listed) | self._outlived()
 
     def _outlived(self) -> npt.NDArray[np.bool_]:
         """Commits of groups that were seen later, listed or by an offset on the topic, and without
         this one.
         """
-        own, seen = self._committed(), _seen(self.commits)
+        own, seen = self._committed(), seen_last(self.commits)
         if not self.remembered.any():
             return np.zeros(len(own), dtype=bool)
         topic, times = (_numbers(column(self.who.met, name)) for name in ("topic_no", "seen_at"))
@@ -446,7 +350,7 @@ class _Judged:
         live = self.here & self.tells & ~self.remembered  # its offsets may have been deleted since
         begun = (self.row * self.width + self.group)[live]
         known = share["known"].to_numpy()[entry]
-        stays = ~(known & _among(row * self.width + self.share[entry], begun))
+        stays = ~(known & among(row * self.width + self.share[entry], begun))
         row, entry = row[stays], entry[stays]
         order = np.lexsort((self.share[entry], row))
         taken = share.take(pa.array(entry[order]))
@@ -468,28 +372,11 @@ def _numbers(values: pa.Array) -> Ints:
 
 
 def _newest(wanted: Ints, numbers: Ints, times: Ints) -> Ints:
-    """The newest of the times of each number that is wanted; _ONCE where it has none."""
+    """The newest of the times of each number that is wanted; ONCE where it has none."""
     every, at = np.unique(np.concatenate([wanted, numbers]), return_inverse=True)
-    newest = np.full(len(every), _ONCE)
+    newest = np.full(len(every), ONCE)
     np.maximum.at(newest, at[len(wanted) :], times)
     return np.asarray(newest[at[: len(wanted)]])
-
-
-def _among(numbers: Ints, others: Ints) -> npt.NDArray[np.bool_]:
-    """numpy's own isin sorts; a hash set takes a tenth of its time."""
-    found = pc.is_in(pa.array(numbers), value_set=pa.array(others))
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
-
-
-def _ranked(*columns: pa.Array) -> tuple[pa.Array, Sequence[Ints]]:
-    """All names once, sorted, and for each column the place of each value among them."""
-    coded = pa.concat_arrays([c.cast(pa.string()) for c in columns]).dictionary_encode()
-    order = pc.sort_indices(coded.dictionary)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order.to_numpy()] = np.arange(len(order))
-    every = rank[coded.indices.to_numpy()]
-    ends = np.cumsum([len(c) for c in columns])
-    return coded.dictionary.take(order), np.split(every, ends[:-1])
 
 
 def _ends(row: Ints, rows: int) -> npt.NDArray[np.int32]:

@@ -17,7 +17,7 @@ from dashboard.core.arrow import column
 from dashboard.estimate.curve_tables import ReplicaCurves, integers
 from dashboard.estimate.curves import METHODS, NOT_MEASURABLE, Curves, Flags, Freed, Ints
 from dashboard.safety import targets
-from dashboard.safety.standing import tells
+from dashboard.safety.committed_offsets import tells
 
 _PARTITION_BITS = 20  # Kafka's own limit of partitions per topic is far below a million
 _END = np.iinfo(np.int64).max

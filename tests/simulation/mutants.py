@@ -22,7 +22,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan import facts, resolve
 from dashboard.purge.plan.facts import claims_of
 from dashboard.purge.receipt import replica_watch
-from dashboard.safety import readers, standing
+from dashboard.safety import committed_offsets, readers, standing
 from dashboard.store import clocks
 from tests.simulation.seam import ModelCluster
 
@@ -106,19 +106,19 @@ def a_topic_that_is_asked_for_is_not_read_yet() -> Planted:
 def the_memory_goes_by_topic_name() -> Planted:
     """What a group committed on a topic that was deleted counts for the new one of its name."""
     everything = mock.patch.object(
-        standing, "same_topic", lambda then, _: pa.array([True] * len(then), pa.bool_())
+        committed_offsets, "same_topic", lambda then, _: pa.array([True] * len(then), pa.bool_())
     )
     return _patched(everything)
 
 
 def an_offset_past_the_end_is_believed() -> Planted:
     """A snapshot without topic ids says more than was ever written: "then it read everything"."""
-    real = standing.tells
+    real = committed_offsets.tells
 
     def tells(committed: Any, same_topic: Any, _: Any, epoch_end: Any) -> Any:
         return real(committed, same_topic, pa.nulls(len(committed), pa.int64()), epoch_end)
 
-    return _patched(mock.patch.object(standing, "tells", tells))
+    return _patched(mock.patch.object(committed_offsets, "tells", tells))
 
 
 def a_commit_past_the_end_is_believed() -> Planted:

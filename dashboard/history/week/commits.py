@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from dashboard.domain.columns import Flags, Ints, positions
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.week.rows import ABSENT, Rows
-from dashboard.safety.epochs import EPOCH_ENDS
-from dashboard.safety.standing import tells
+from dashboard.safety.committed_offsets import EPOCH_ENDS, tells
 
 READ = ["group_id", "topic_no", "partition", "committed_offset", "leader_epoch", "taken_at"]
 _GROUP_BITS = 22  # four million groups

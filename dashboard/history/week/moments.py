@@ -17,7 +17,7 @@ from dashboard.domain.columns import Ints
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.week.commits import READ, Commits, Sights
 from dashboard.history.week.rows import ABSENT, GONE, Memory, Rows
-from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.safety.committed_offsets import EPOCH_ENDS
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 

@@ -26,7 +26,7 @@ from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints, keys, positions
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.findings_age import late, newest_analysis
-from dashboard.safety import epochs
+from dashboard.safety import committed_offsets
 from dashboard.store.snapshots import ClusterStore
 
 ABSENT = -1  # an offset that no snapshot tells
@@ -108,7 +108,7 @@ class Rows:
         topic = pa.array(self.topic[row], pa.int32())
         partition = pa.array(self.partition[row], pa.int32())
         known = pa.array(epoch, pa.int32(), mask=epoch < 0)
-        return epochs.ends(topic, partition, known, cut)
+        return committed_offsets.ends(topic, partition, known, cut)
 
 
 def topics(store: ClusterStore, snapshots: Iterable[str], wanted: Callable[[str], bool]) -> Topics:
@@ -244,7 +244,7 @@ def _numbered(held: pa.Table, rows: Rows) -> pa.Table:
     """The offsets on topics of `rows`, with name_no and topic_no in its `names`.
 
     topic_no is null where the offset is of an earlier topic of the name, or was seen without its id
-    (brokers before 2.8), as in `safety.standing.same_topic`.
+    (brokers before 2.8), as in `safety.committed_offsets.same_topic`.
     """
     names = pa.array([name for name, _ in rows.names], pa.string())
     name_no = pc.index_in(held["topic"], value_set=names)

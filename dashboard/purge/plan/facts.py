@@ -215,7 +215,7 @@ def with_later_ends(
     """`offsets`, read again where a group has committed past the end that they show.
 
     Groups go on while a cluster is read, so a commit may lie past an end that was read before it.
-    One that is past an end read after it tells nothing of what was read (`standing.tells`).
+    One past an end read after it tells nothing of what was read (`committed_offsets.tells`).
     """
     late = sorted(
         {
@@ -373,7 +373,7 @@ def _of_this_log(
     # Half of what a purge's two processes would cost at their start: nobody else needs it there.
     import pyarrow as pa
 
-    from dashboard.safety.standing import same_topic, tells
+    from dashboard.safety.committed_offsets import same_topic, tells
 
     seen = [partitions.get(TopicPartition(kept.topic, kept.partition)) for kept in remembered]
     then, now = [k.topic_id or None for k in remembered], [s.topic_id if s else None for s in seen]

@@ -16,8 +16,9 @@ from dashboard.purge.plan.facts import GroupClaim, PlanFacts
 from dashboard.purge.plan.resolve import ResolvedTarget, Window
 from dashboard.purge.plan.tiers import is_remote
 from dashboard.safety import guards, targets
+from dashboard.safety.committed_offsets import COMMITS
 from dashboard.safety.readers import GROUPS, readers
-from dashboard.safety.standing import COMMITS, Standing, standing
+from dashboard.safety.standing import Standing, standing
 from dashboard.settings.settings import TopicDeclaration, of_topic
 
 

@@ -17,7 +17,7 @@ from analytics.replicas.points import Points
 from dashboard.domain.model import EpochEnd, TopicPartition
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.history.epoch_ends import read_lost
-from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.safety.committed_offsets import EPOCH_ENDS
 from tests.unit.analytics.logs import MINUTE, Log, freed, looks, nothing, places, seen
 
 KEY = TopicPartition("t", 0)

@@ -9,9 +9,8 @@ import pytest
 
 from dashboard.domain.model import EpochEnd, TopicPartition
 from dashboard.history.epoch_ends import read_lost
-from dashboard.safety import epochs
-from dashboard.safety.epochs import EPOCH_ENDS
-from dashboard.safety.standing import tells
+from dashboard.safety import committed_offsets
+from dashboard.safety.committed_offsets import EPOCH_ENDS, tells
 
 KEY = TopicPartition("t", 0)
 END = 10_000
@@ -46,7 +45,7 @@ def known(leader: Leader, ends_then: Mapping[int, int], *, version: int = 5) -> 
 
 def ended(epoch: int, table: pa.Table) -> int | None:
     numbers = pa.array([0], pa.int32())
-    found = epochs.ends(numbers, numbers, pa.array([epoch], pa.int32()), table)
+    found = committed_offsets.ends(numbers, numbers, pa.array([epoch], pa.int32()), table)
     return found.to_pylist()[0]  # type: ignore[no-any-return]
 
 

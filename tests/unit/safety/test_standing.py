@@ -7,10 +7,10 @@ import pytest
 
 from dashboard.core.arrow import in_order
 from dashboard.history.past_groups import shown
+from dashboard.safety.committed_offsets import COMMITS
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.safety.standing import (
     ASSIGNED,
-    COMMITS,
     GONE,
     OTHER_LOG,
     PAST_END,

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dashboard.safety.committed_offsets import COMMITS, by_offset, summed
 from dashboard.safety.readers import GROUPS, Readers, readers
-from dashboard.safety.standing import COMMITS, Standing, by_offset, standing, summed
+from dashboard.safety.standing import Standing, standing
 
 NAMES = ("a", "b", "c", "gone", "share")
 TOPICS = pa.table(
