@@ -132,7 +132,7 @@ def _restore(
     with connect(target.client, settings.broker_timeout) as live:
         cluster_id = live.cluster_id()
         folder = settings.state_dir / "restores" / cluster_id
-        of_cluster, name = ClusterStore(store, cluster_id), f"restore-{args.to_topic}"
+        of_cluster, name = ClusterStore(store, cluster_id), f"restore-{archive.run.run_id}"
         goal = Goal(args.to_topic, args.existing, partitions)
         with (
             own_reads.reading(of_cluster, name, output.progress) as took,
