@@ -116,10 +116,15 @@ def test_what_an_archive_reads_was_read_by_nobody_whom_we_do_not_know(
     view = bench.wait(run_id)
     assert view.run.state == "done", view.to_json()
     take(bench, sources)  # it may have been begun before all of it had come
-    take(bench, sources)
-    more = bench.plan(topic)
-    (reading,) = more.unseen_readers
-    assert (reading.measured, reading.suspected) == ("measured", False)
+    deadline = time.monotonic() + 120
+    while True:
+        take(bench, sources)
+        more = bench.plan(topic)
+        (reading,) = more.unseen_readers
+        if reading.measured == "measured":
+            break
+        assert time.monotonic() < deadline, reading  # a broker of a busy machine told nothing
+    assert not reading.suspected
     assert reading.bytes_out is not None
     assert reading.bytes_out < 100_000, "brokers sent what nobody took"
     assert GUARD not in {guard.name for p in more.partitions for guard in p.guards}

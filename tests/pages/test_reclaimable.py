@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -259,7 +260,8 @@ def test_a_declaration_without_an_owner_a_reason_or_a_name_is_not_saved(
 def test_old_findings_offer_no_topic_to_delete(open_page: Open) -> None:
     app = open_page("reclaimable", "stale")
     text = said(app)
-    assert "By the snapshot of 17 min ago: 4 topics idle" in text and not copied(app)
+    assert re.search(r"By the snapshot of 1[7-9] min ago: 4 topics idle", text)
+    assert not copied(app)
     assert "Not proposed: the newest findings are of" in text
 
 
