@@ -20,7 +20,7 @@ from dashboard.purge.journal import wishes
 from dashboard.purge.journal.file import JournalFile
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan import facts, resolve
-from dashboard.purge.plan.facts import claims_of
+from dashboard.purge.plan.claims import claims_of
 from dashboard.purge.receipt import replica_watch
 from dashboard.safety import committed_offsets, readers, standing
 from dashboard.store import clocks

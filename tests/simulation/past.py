@@ -11,7 +11,7 @@ from datetime import timedelta
 from random import Random
 
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.plan.facts import RememberedOffset
+from dashboard.purge.plan.claims import RememberedOffset
 from tests.simulation.records import Partition
 from tests.simulation.world import World
 

@@ -19,7 +19,8 @@ from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.journal import head
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.rows import Options, RunView
-from dashboard.purge.plan.facts import RememberedOffset, read_facts
+from dashboard.purge.plan.claims import RememberedOffset
+from dashboard.purge.plan.facts import read_facts
 from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.resolve import resolve

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
-from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
+from dashboard.purge.plan.claims import RememberedOffset
+from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.resolve import History, Keeping, LogEnd
 from dashboard.settings.settings import PurgeSettings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore

@@ -19,7 +19,8 @@ from dashboard.history.past_groups import Met, deleted, streams_known
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.purge.evidence.estimates import leaders_keeping, of_curves
 from dashboard.purge.journal.rows import RestedOn
-from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
+from dashboard.purge.plan.claims import RememberedOffset
+from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarget
 from dashboard.safety.guard_texts import elsewhere

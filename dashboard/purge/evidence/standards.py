@@ -28,7 +28,8 @@ from dashboard.purge.evidence import memory
 from dashboard.purge.journal.head import journal_in
 from dashboard.purge.journal.reads import JournalReads
 from dashboard.purge.journal.rows import RestedOn
-from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
+from dashboard.purge.plan.claims import RememberedOffset
+from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.guards import Finding, of_history
 from dashboard.purge.plan.resolve import History
 from dashboard.safety.guard_texts import guard

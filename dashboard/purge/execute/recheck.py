@@ -20,23 +20,25 @@ from dashboard.purge.evidence.revived import revived, still_waived
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, offsets_reused
 from dashboard.purge.journal.rows import PartitionRow
+from dashboard.purge.plan.claims import (
+    GroupClaim,
+    RememberedOffset,
+    claims_of,
+    offset_errors,
+    offset_topics,
+    seen_of,
+    unplaced,
+    unread_groups,
+)
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import (
-    GroupClaim,
     PartitionFacts,
     PlanFacts,
     Reassignments,
-    RememberedOffset,
-    claims_of,
     config_values,
-    offset_errors,
-    offset_topics,
     partition_facts,
     reassignments,
-    seen_of,
-    unplaced,
     unread,
-    unread_groups,
     with_epoch_ends,
     with_later_ends,
 )

@@ -23,7 +23,8 @@ from dashboard.core.words import called
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.domain.rights import MissingRight
 from dashboard.history.known_since import is_told
-from dashboard.purge.plan.facts import GroupClaim, PlanFacts
+from dashboard.purge.plan.claims import GroupClaim
+from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.guards import Finding, Lifted, Override, Waiver, findings, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.targets import write_offsets_json

@@ -12,7 +12,8 @@ import pyarrow as pa
 from dashboard.core.clock import microseconds
 from dashboard.domain.model import Group, Guard, TopicPartition
 from dashboard.domain.system_topics import is_system_topic
-from dashboard.purge.plan.facts import GroupClaim, PlanFacts
+from dashboard.purge.plan.claims import GroupClaim
+from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.resolve import ResolvedTarget, Window
 from dashboard.purge.plan.tiers import is_remote
 from dashboard.safety import guards, targets

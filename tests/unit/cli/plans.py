@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dashboard.core.clock import utc_now
 from dashboard.domain.model import Guard
-from dashboard.purge.plan.facts import GroupClaim
+from dashboard.purge.plan.claims import GroupClaim
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Estimate, Plan, PlannedPartition
 from dashboard.store.snapshots import ClusterStore, Store

@@ -20,7 +20,7 @@ from dashboard.core.clock import utc_now
 from dashboard.domain.model import Guard
 from dashboard.purge.journal.journal import open_default
 from dashboard.purge.plan import drafts
-from dashboard.purge.plan.facts import GroupClaim
+from dashboard.purge.plan.claims import GroupClaim
 from dashboard.purge.plan.guards import Lifted
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.settings import Settings, load

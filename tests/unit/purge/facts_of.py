@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from dashboard.domain.model import Group, TopicPartition
-from dashboard.purge.plan.facts import GroupClaim, PartitionFacts, PlanFacts
+from dashboard.purge.plan.claims import GroupClaim
+from dashboard.purge.plan.facts import PartitionFacts, PlanFacts
 from dashboard.safety.unseen_readers import TopicReading
 from dashboard.settings.settings import TopicDeclaration
 

@@ -12,7 +12,8 @@ from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.rows import Options, RunView
-from dashboard.purge.plan.facts import RememberedOffset, read_facts
+from dashboard.purge.plan.claims import RememberedOffset
+from dashboard.purge.plan.facts import read_facts
 from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.resolve import resolve

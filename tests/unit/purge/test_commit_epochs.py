@@ -17,7 +17,8 @@ from dashboard.domain.model import EpochEnd, GroupListing, OffsetAtTime, TopicPa
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.rows import PartitionRow
-from dashboard.purge.plan.facts import RememberedOffset, read_facts
+from dashboard.purge.plan.claims import RememberedOffset
+from dashboard.purge.plan.facts import read_facts
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview

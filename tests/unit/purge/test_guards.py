@@ -16,7 +16,7 @@ from dashboard.domain.model import (
     Guard,
     TopicPartition,
 )
-from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of, offset_topics
+from dashboard.purge.plan.claims import GroupClaim, RememberedOffset, claims_of, offset_topics
 from dashboard.purge.plan.guards import Finding, Override, findings, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.standing import stand

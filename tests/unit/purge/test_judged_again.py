@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import ConfigEntry, Group, GroupListing, OffsetAtTime, TopicPartition
-from dashboard.purge.plan.facts import RememberedOffset
+from dashboard.purge.plan.claims import RememberedOffset
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from tests.unit.purge.facts_of import NOW, TOPIC

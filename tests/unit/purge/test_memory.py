@@ -14,7 +14,7 @@ from dashboard.domain.model import TopicPartition
 from dashboard.history.pruning import prune
 from dashboard.purge.evidence import memory
 from dashboard.purge.plan import words
-from dashboard.purge.plan.facts import RememberedOffset
+from dashboard.purge.plan.claims import RememberedOffset
 from dashboard.purge.plan.resolve import Keeping, LogEnd, ResolvedTarget
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshot_files import Kind, Manifest

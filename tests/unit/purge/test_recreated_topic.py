@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain.model import GroupListing, GroupOffset, TopicPartition
-from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of
+from dashboard.purge.plan.claims import GroupClaim, RememberedOffset, claims_of
 from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Plan
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, partition

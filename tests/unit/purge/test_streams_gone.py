@@ -12,7 +12,7 @@ import pytest
 from dashboard.domain.model import GroupListing
 from dashboard.history.past_groups import STREAMS_DETAIL
 from dashboard.purge.evidence import memory
-from dashboard.purge.plan.facts import RememberedOffset
+from dashboard.purge.plan.claims import RememberedOffset
 from dashboard.purge.plan.plan import Plan
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.policies import streams_topics as st

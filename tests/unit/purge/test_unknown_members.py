@@ -13,8 +13,8 @@ from dashboard.domain.model import ANY_TOPIC, Group, GroupListing, GroupOffset
 from dashboard.history.past_groups import without_told
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.journal.rows import RunView
+from dashboard.purge.plan.claims import RememberedOffset
 from dashboard.purge.plan.drafts import PlanRequest, read_live
-from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.guards import Override
 from dashboard.purge.plan.targets import parse_target
 from dashboard.store.snapshots import ClusterStore, Store

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.core.errors import RefusedError, StoreError, UsageError
 from dashboard.domain.model import LogDir, TopicPartition
-from dashboard.purge.plan.facts import GroupClaim
+from dashboard.purge.plan.claims import GroupClaim
 from dashboard.purge.plan.guards import Waive
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.triage.answer import Triage, triage_live
