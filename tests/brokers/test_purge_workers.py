@@ -68,4 +68,4 @@ def test_the_rest_follows_a_canary_whose_worker_was_killed_once_it_is_done(
         if entry.kind == "intent"
     ]
     alone = intents[: attempts[-1]]
-    assert all(names == intents[0] and len(names) == 1 for names in alone), intents
+    assert alone and all(names == intents[0] and len(names) == 1 for names in alone), intents

@@ -40,11 +40,15 @@ def test_an_empty_snapshot_is_analyzed_whole_and_leaves_nothing(
 def test_one_that_fails_does_not_stop_the_service(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    tried = []
+
     def failing(*_: Any, **__: Any) -> None:
+        tried.append(1)
         raise AnalysisError("Spark failed", "Try again.")
 
     monkeypatch.setattr(warm, "analyze", failing)
     warm.warm(lab.spark, lab.settings)
+    assert tried == [1]
 
 
 def test_the_loop_answers_a_bad_snapshot_with_its_reason_and_goes_on(

@@ -74,4 +74,4 @@ def test_the_wheel_is_built_twice_the_same(tmp_path: Path, monkeypatch: pytest.M
     assert len({hashlib.sha256(path.read_bytes()).hexdigest() for path in found}) == 1
     with zipfile.ZipFile(found[0]) as files:
         names = files.namelist()
-    assert all(n.startswith(("dashboard/", "analytics/", "lowwater-")) for n in names)
+    assert names and all(n.startswith(("dashboard/", "analytics/", "lowwater-")) for n in names)

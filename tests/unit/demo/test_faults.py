@@ -116,6 +116,7 @@ def test_a_follower_is_not_stopped_beside_a_stopped_broker(tmp_path: Path) -> No
 def test_a_refused_follower_has_nothing_to_take_back(tmp_path: Path) -> None:
     cluster: Any = object()
     faults.SlowFollower(cluster, tmp_path).heals()
+    assert list(tmp_path.iterdir()) == [], "it tells nobody of what was not done"
 
 
 @contextmanager

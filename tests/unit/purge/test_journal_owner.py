@@ -121,7 +121,8 @@ def test_the_folder_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         if path == state else stat(path, **given),
     )  # fmt: skip
     room = Room(state)
-    room.queue(room.plan())
+    run_id = room.queue(room.plan())
+    assert room.journal.head(run_id).open
     room.journal.close()
 
 

@@ -239,7 +239,8 @@ def test_the_next_purge_of_a_partition_waits_its_interval(
 
 def test_a_person_is_never_too_soon(journal: Journal) -> None:
     journal.set_run(insert(ready(journal), free_plan()), "done", NOW)
-    insert(journal, free_plan(created_by="bob"), None)
+    by_hand = insert(journal, free_plan(created_by="bob"), None)
+    assert journal.head(by_hand).state == "queued"
 
 
 def test_another_partition_of_the_topic_is_not_too_soon(journal: Journal) -> None:
@@ -443,6 +444,7 @@ def test_a_waiver_that_its_definition_does_not_make_is_refused(
 
 def test_what_a_policy_may_lift_is_let_through(journal: Journal) -> None:
     enqueue(ready(journal), lifting("under-replicated", isr=(1, 2)))
+    assert [run.state for run in journal.runs()] == ["queued"]
 
 
 # -- processes
