@@ -48,7 +48,7 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
         ]
         for brokers, numbers in _spans(telling):
             span = [samples[n] for n in numbers]
-            out = sum(_by_others(samples, numbers, b, topic) for b in brokers)
+            out = sum(_by_others(samples, lives, numbers, b, topic) for b in brokers)
             if numbers not in of_span:
                 rows = rows_of(span)
                 of_span[numbers] = explained(rows), passed(rows)
@@ -168,7 +168,13 @@ def _seen(
             yield Seen(sample.taken_at, count, of_life.get(broker, 0), sample.told.get(broker))
 
 
-def _by_others(samples: Sequence[Sample], numbers: Sequence[int], broker: int, topic: str) -> float:
+def _by_others(
+    samples: Sequence[Sample],
+    lives: Sequence[Mapping[int, int]],
+    numbers: Sequence[int],
+    broker: int,
+    topic: str,
+) -> float:
     """Bytes of the topic that left the broker over these samples, less those that went to us.
 
     Where its counter began anew they may have been lost with it: none are taken off then, nor ever
@@ -178,7 +184,7 @@ def _by_others(samples: Sequence[Sample], numbers: Sequence[int], broker: int, t
     ours = [s.ours.get(topic, {}).get(broker, 0) for s in samples[first : last + 1]]
     # A topic without a counter was not fetched since the broker's start: Kafka makes it then.
     seen = [
-        (n - first, samples[n].bytes_out[broker].get(topic, 0.0))
+        (n, samples[n].bytes_out[broker].get(topic, 0.0))
         for n in numbers
         if broker in samples[n].bytes_out
     ]
@@ -187,9 +193,26 @@ def _by_others(samples: Sequence[Sample], numbers: Sequence[int], broker: int, t
     told = [(n, count) for n, count in seen if math.isfinite(count)]  # exporters may say NaN
     left = 0.0
     for (one, before), (two, count) in pairwise(told):
-        anew = count < before
-        left += count if anew else max(0.0, count - before - sum(ours[one + 1 : two + 1]))
+        if count < before:
+            left += count
+            continue
+        between = slice(one, two + 1)
+        anew = _began_anew(samples[between], lives[between], broker, topic)
+        own = 0 if anew else sum(ours[one + 1 - first : two + 1 - first])
+        left += max(0.0, count - before - own)
     return left
+
+
+def _began_anew(
+    span: Sequence[Sample], lives: Sequence[Mapping[int, int]], broker: int, topic: str
+) -> bool:
+    """Whether a counter that is past what it was began at 0 meanwhile, by the process' start or by
+    the samples between: they are left out of a measure while we read, and tell this all the same.
+    """
+    counts = [s.bytes_out.get(broker, {}).get(topic, math.nan) for s in span]
+    told = [count for count in counts if math.isfinite(count)]
+    fell = any(after < before for before, after in pairwise(told))
+    return fell or len({of.get(broker, 0) for of in lives}) > 1
 
 
 def _produced(span: Sequence[Sample], broker: int, topic: str) -> list[float]:

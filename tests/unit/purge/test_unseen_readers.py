@@ -21,7 +21,7 @@ from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.safety.explained import measures
-from dashboard.safety.progress import Sample
+from dashboard.safety.progress import Sample, Told
 from dashboard.safety.unseen_readers import (
     TopicReading,
     Verdict,
@@ -140,6 +140,26 @@ def test_no_more_is_taken_off_than_surely_was_our_own() -> None:
     assert reading(gap, TOPIC).bytes_out == MIB, "a number that is none hides no bytes of ours"
     uncounted = [sample(0, {1: 0}), ours(sample(30, {1: 9 * MIB}), b2=9 * MIB)]
     assert reading(uncounted, TOPIC).suspected, "of a broker that nobody counts nothing is known"
+
+
+def test_nothing_is_taken_off_where_a_counter_began_anew_and_passed_what_it_was() -> None:
+    """An archive read 850 MiB, the broker was started again, and somebody else read 900 MiB."""
+
+    def of_process(at: Sample, started: float) -> Sample:
+        return replace(at, told={1: Told({}, {}, lambda: 1, started)})
+
+    by_start = [
+        of_process(sample(0, {1: 100 * MIB, 2: 0}), 1.0),
+        of_process(ours(sample(30, {1: 900 * MIB, 2: 0}), b1=850 * MIB), 2.0),
+    ]
+    by_sample = [
+        sample(0, {1: 100 * MIB, 2: 0}),
+        ours(sample(30, {1: 3 * MIB, 2: 0}), TOPIC),  # it goes on, and measures nothing
+        ours(sample(60, {1: 900 * MIB, 2: 0}), b1=850 * MIB),
+    ]
+    for samples in (by_start, by_sample):
+        found = reading(samples, TOPIC)
+        assert (found.bytes_out, found.suspected) == (800 * MIB, True)
 
 
 @pytest.mark.parametrize(
