@@ -94,11 +94,22 @@ def _days(
         return [()]
     since = at[ids[end]] - WINDOW
     older = [name for name in ids[:end] if at[name] < since]
-    begin = _with_metrics(store, older)
-    before = older[begin : begin + 1] if begin is not None else []
+    quiet = _quiet(store, older)
+    begin = _with_metrics(store, quiet)
+    before = quiet[begin : begin + 1] if begin is not None else []
     day = (*before, *_picked(ids[len(older) : end + 1], at))
     by_day = groupby(reversed(older), key=lambda name: at[name].date())
     return [day, *(_picked([*names][::-1], at) for _, names in by_day)]
+
+
+def _quiet(store: ClusterStore, ids: list[str]) -> list[str]:
+    """Those of the snapshots in which no reading of ours goes on, all where one does in each: what
+    left meanwhile is of a span only with one that was taken before.
+    """
+    ours: dict[str, Ours] = {}
+    with suppress(StoreError):
+        ours = own_reads.placed(store, ids)
+    return [name for name in ids if not ours.get(name, Ours()).going_on] or ids
 
 
 def _with_metrics(store: ClusterStore, ids: list[str]) -> int | None:

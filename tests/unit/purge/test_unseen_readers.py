@@ -29,6 +29,7 @@ from dashboard.safety.unseen_readers import (
 )
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.buckets import LONG
+from dashboard.store.own_reads import Fetched, OwnRead
 from dashboard.store.snapshot_files import Kind
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.in_buckets import copied
@@ -692,6 +693,20 @@ def test_what_was_never_measured_guards_nothing(store: ClusterStore) -> None:
 def test_a_clock_that_ran_ahead_measures_nothing_of_now(store: ClusterStore) -> None:
     history(store, (-50, {1: 0, 2: 0}), (-51, {1: 0, 2: 0}))
     assert "cannot be told since" in guard_of(store)
+
+
+def test_who_reads_while_an_archive_does_is_seen_where_the_last_day_begins_amid_it(
+    store: ClusterStore,
+) -> None:
+    """It read 50 MiB from 25 hours ago on, and somebody else 500 MiB less than 24 hours ago."""
+    history(
+        store, (26, {1: 0, 2: 0}), (25, {1: 0, 2: 0}), (24.5, {1: 25, 2: 0}), (24, {1: 25, 2: 0}),
+        (23.5, {1: 550, 2: 0}), (23, {1: 550, 2: 0}), (22, {1: 550, 2: 0}), (0, {1: 550, 2: 0}),
+    )  # fmt: skip
+    ids = store.ids("snapshots")
+    store.write_record("reads/a.json", OwnRead(ids[1], ids[4], (Fetched(TOPIC, 1, 50 * MIB),)))
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.bytes_out, found.suspected) == (500 * MIB, True)
 
 
 def test_two_snapshots_a_week_apart_measure_that_week(store: ClusterStore) -> None:
