@@ -108,7 +108,7 @@ def _quiet(store: ClusterStore, ids: list[str]) -> list[str]:
     """
     ours: dict[str, Ours] = {}
     with suppress(StoreError):
-        ours = own_reads.placed(store, ids)
+        ours = own_reads.placed(store, dict.fromkeys(ids))
     return [name for name in ids if not ours.get(name, Ours()).going_on] or ids
 
 
@@ -151,7 +151,7 @@ def _day(
     samples = {name: s for name in ids if (s := read(store, name, list(topics))) is not None}
     ours: dict[str, Ours] = {}
     with nullcontext() if whole else suppress(StoreError):
-        ours = own_reads.placed(store, list(samples))
+        ours = own_reads.placed(store, {name: one.taken_at for name, one in samples.items()})
     told = [with_ours(one, ours.get(name)) for name, one in samples.items()]
     return tuple(measures(told, topics)), next(iter(samples), None)
 

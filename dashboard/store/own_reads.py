@@ -3,8 +3,8 @@
 An archive reads each record that it keeps, and brokers count these bytes as any consumer's. Whoever
 asks whether somebody reads a topic unseen takes them off again (`safety/explained`): as many as a
 broker was seen to send, and only between two snapshots of which the first was whole before the
-reading began and the second was begun after it had ended. That goes by the order of snapshots;
-no clock is asked.
+reading began and the second was begun after it had ended. That goes by the order of snapshots; a
+clock, which the cluster's controller has proved, only tells that one was begun well after the end.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ import secrets
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.records import Took
-from dashboard.store.snapshot_files import unreadable
+from dashboard.store.snapshot_files import time_of, unreadable
 from dashboard.store.snapshots import ClusterStore
 
 _FOLDER = "reads"
 # A snapshot that is begun while the newest note is so old is left out, too: the next one always is.
 _NOTED_EACH_SECONDS = 2.0
+_SURELY_AFTER = timedelta(minutes=2)  # two proved clocks are no further apart, and one asks slowly
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,20 @@ class Fetched:
 @dataclass(frozen=True, slots=True)
 class OwnRead:
     """One reading: `after` is the newest snapshot as it began, `until` the newest one as this was
-    written last ("": there was none).
+    written last ("": there was none); `at` is when that was, by a proved clock.
     """
 
     after: str
     until: str
     fetched: tuple[Fetched, ...] = ()
+    at: datetime | None = None
     version: int = 1
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it says what notes can say."""
+        times = [time_of(name) for name in (self.after, self.until)]
+        return None not in times and all(one.size_bytes >= 0 for one in self.fetched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +68,14 @@ class Ours:
 
 
 @contextmanager
-def reading(cluster: ClusterStore, name: str, say: Callable[[str], None]) -> Iterator[Took]:
+def reading(
+    cluster: ClusterStore,
+    name: str,
+    say: Callable[[str], None],
+    now: Callable[[], datetime] | None = None,
+) -> Iterator[Took]:
     """A reading while the block lasts: it is given what is told, every two seconds and at the end.
+    `now` is a proved clock; None: this host's is not.
 
     A cluster of which nothing is collected has no note. One that cannot be written changes nothing
     else, and is told: the bytes count as somebody's whom nobody knows.
@@ -76,11 +91,12 @@ def reading(cluster: ClusterStore, name: str, say: Callable[[str], None]) -> Ite
 
     def note() -> None:
         nonlocal until
+        at = now() if now is not None else None
         until = max(until, _newest(cluster) or "")
         with lock:
             fetched = tuple(Fetched(*key, size) for key, size in sorted(sent.items()))
         try:
-            cluster.write_record(path, OwnRead(str(after), until, fetched))
+            cluster.write_record(path, OwnRead(str(after), until, fetched, at))
         except StoreError as error:
             say(f"{error.code}: what is read here will look like an unseen reader: {error.message}")
 
@@ -109,8 +125,9 @@ def _newest(cluster: ClusterStore) -> str | None:
     return None
 
 
-def placed(cluster: ClusterStore, ids: Sequence[str]) -> dict[str, Ours]:
-    """What of our readings each of these snapshots shows, in the order of their ids.
+def placed(cluster: ClusterStore, taken: Mapping[str, datetime | None]) -> dict[str, Ours]:
+    """What of our readings each of these snapshots shows, in the order of their ids; `taken`: when
+    each was begun, by a proved clock, or None.
 
     A note that cannot be read is left out: its bytes are nobody's then. Raises StoreError where
     notes or snapshots cannot be listed.
@@ -118,17 +135,21 @@ def placed(cluster: ClusterStore, ids: Sequence[str]) -> dict[str, Ours]:
     notes = _notes(cluster)
     if not notes:
         return {}
-    every, ordered = cluster.ids("snapshots"), sorted(ids)
+    every, ordered = cluster.ids("snapshots"), sorted(taken)
     fetched: dict[str, dict[str, Counter[int]]] = {name: {} for name in ordered}
     going_on: dict[str, set[str]] = {name: set() for name in ordered}
     for note in notes.values():
         # The one that was being taken as it ended: it may have asked some brokers before.
-        last = (every[bisect_right(every, note.until) :] or [note.until])[0]
+        behind = every[bisect_right(every, note.until) :]
+        last = behind[0] if behind else note.until
+        begun = taken.get(last)
+        if note.at is not None and begun is not None and begun > note.at + _SURELY_AFTER:
+            last = note.until
         first, end = bisect_right(ordered, note.after), bisect_right(ordered, last)
         topics = {one.topic for one in note.fetched}
         for name in ordered[first:end]:
             going_on[name] |= topics
-        if last == note.until or end == len(ordered):
+        if not behind or end == len(ordered):
             continue  # no snapshot shows all of it yet
         of = fetched[ordered[end]]
         for one in note.fetched:
@@ -150,7 +171,7 @@ def _notes(cluster: ClusterStore) -> dict[str, OwnRead]:
     found = {}
     for path in _paths(cluster):
         with suppress(StoreError):  # damaged
-            if (note := cluster.record(path, OwnRead)) is not None:
+            if (note := cluster.record(path, OwnRead)) is not None and note.is_sound:
                 found[path] = note
     return found
 

@@ -36,6 +36,10 @@ def take(store: ClusterStore, count: int = 1) -> list[str]:
     return made
 
 
+def shown(store: ClusterStore, names: Sequence[str]) -> dict[str, Ours]:
+    return placed(store, dict.fromkeys(names))
+
+
 def read(store: ClusterStore, size: int = 700, meanwhile: int = 0) -> None:
     with reading(store, "run", pytest.fail) as took:
         took(TOPIC, 1, size // 2)
@@ -53,7 +57,7 @@ def test_bytes_stand_in_the_first_snapshot_that_was_surely_begun_after_they_had_
     before = take(store, 2)
     read(store, meanwhile=2)
     unsure, sure, later = take(store, 3)
-    found = placed(store, store.ids("snapshots"))
+    found = shown(store, store.ids("snapshots"))
     nothing = Ours()
     assert [found[name] for name in before] == [nothing, nothing]
     assert [name for name, ours in found.items() if TOPIC in ours.going_on][-1] == unsure
@@ -65,9 +69,9 @@ def test_bytes_stand_in_the_first_snapshot_that_was_surely_begun_after_they_had_
 def test_as_long_as_no_such_snapshot_is_there_they_stand_nowhere(store: ClusterStore) -> None:
     (first,) = take(store)
     read(store)
-    assert placed(store, [first]) == {first: Ours()}
+    assert shown(store, [first]) == {first: Ours()}
     (unsure,) = take(store)
-    assert placed(store, [first, unsure])[unsure] == Ours({}, frozenset({TOPIC}))
+    assert shown(store, [first, unsure])[unsure] == Ours({}, frozenset({TOPIC}))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +83,7 @@ def test_of_some_snapshots_the_first_one_behind_bears_them(
     names = take(store)
     read(store, meanwhile=1)
     names += [store.ids("snapshots")[1], *take(store, 3)]
-    found = placed(store, [names[n] for n in chosen])
+    found = shown(store, [names[n] for n in chosen])
     assert {name for name, ours in found.items() if ours.fetched} == {names[at]}
     assert TOPIC not in found[names[0 if 0 in chosen else 3]].going_on
 
@@ -89,7 +93,7 @@ def test_what_a_killed_reader_had_noted_counts(store: ClusterStore) -> None:
     (first,) = store.ids("snapshots")
     store.write_record("reads/killed.json", OwnRead(first, first, (Fetched(TOPIC, 1, 700),)))
     unsure, sure = take(store, 2)
-    found = placed(store, store.ids("snapshots"))
+    found = shown(store, store.ids("snapshots"))
     assert found[unsure].going_on == {TOPIC}
     assert found[sure] == Ours(SOME)
 
@@ -101,7 +105,7 @@ def test_two_readings_at_once_add_up(store: ClusterStore) -> None:
         took(TOPIC, 1, 1)
         took(TOPIC, 2, 5)
     _, sure = take(store, 2)
-    assert placed(store, store.ids("snapshots"))[sure].fetched == {TOPIC: {1: 701, 2: 5}}
+    assert shown(store, store.ids("snapshots"))[sure].fetched == {TOPIC: {1: 701, 2: 5}}
 
 
 def test_a_note_that_is_damaged_takes_nothing_off(store: ClusterStore) -> None:
@@ -110,7 +114,7 @@ def test_a_note_that_is_damaged_takes_nothing_off(store: ClusterStore) -> None:
     (name,) = notes(store)
     write_atomically(store.fs, name, b"{")
     take(store, 2)
-    assert placed(store, store.ids("snapshots")) == {}
+    assert shown(store, store.ids("snapshots")) == {}
 
 
 def test_a_store_that_cannot_be_written_is_told_and_stops_nobody(
@@ -141,7 +145,7 @@ def test_a_store_that_cannot_be_listed_for_a_moment_moves_no_bytes_to_an_earlier
 
         patch.setattr(store, "latest", gone)
     _, sure = take(store, 2)
-    found = placed(store, store.ids("snapshots"))
+    found = shown(store, store.ids("snapshots"))
     assert [name for name, ours in found.items() if ours.fetched] == [sure]
 
 
@@ -161,7 +165,7 @@ def test_long_reading_is_noted_all_along(
         during = take(store)
         found: dict[str, Ours] = {}
         for _ in range(1000):
-            found = placed(store, [first, *during])
+            found = shown(store, [first, *during])
             if found[during[0]].going_on:
                 break
         assert found[during[0]].going_on == {TOPIC}
@@ -176,4 +180,28 @@ def test_notes_go_with_the_last_snapshot_that_was_older(store: ClusterStore) -> 
     for name in names:
         store.fs.rm(f"{store.path}/snapshots/{name}", recursive=True)
     forget(store)
-    assert placed(store, later) == {}
+    assert shown(store, later) == {}
+
+
+@pytest.mark.parametrize(("minutes", "is_sure"), [(1, False), (3, True)])
+def test_a_snapshot_that_was_begun_minutes_behind_the_end_shows_all_of_it(
+    store: ClusterStore, minutes: int, is_sure: bool
+) -> None:
+    """Else a policy that archives after each collect would leave out every one of them."""
+    take(store)
+    with reading(store, "run", pytest.fail, lambda: NOW) as took:
+        took(TOPIC, 1, 700)
+    (behind,) = take(store)
+    found = placed(store, {behind: NOW + timedelta(minutes=minutes)})
+    assert found[behind] == (Ours(SOME) if is_sure else Ours({}, frozenset({TOPIC})))
+    assert shown(store, [behind])[behind].going_on, "its clock is not proved"
+
+
+def test_a_note_that_no_release_wrote_counts_for_nothing(store: ClusterStore) -> None:
+    names = take(store, 3)
+    some = (Fetched(TOPIC, 1, 700),)
+    odd = (OwnRead("~", "~", some), OwnRead("", "~", some), OwnRead(names[0], "~", some))
+    less = OwnRead(names[0], names[0], (Fetched(TOPIC, 1, -700),))
+    for number, note in enumerate((*odd, less)):
+        store.write_record(f"reads/{number}.json", note)
+    assert shown(store, names) == {}

@@ -103,7 +103,7 @@ def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
             reading=Reading(
                 lambda: client_of_run(site.settings, site.store, site.connection),
                 lambda: site.settings.archive,
-                lambda name: own_reads.reading(site.store, name, say),
+                lambda name, now: own_reads.reading(site.store, name, say, now),
             ),
         )  # fmt: skip
 

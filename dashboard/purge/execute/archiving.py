@@ -41,6 +41,7 @@ from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt.model import KeptRecords
 from dashboard.settings.archive import ArchiveSettings
+from dashboard.store import clocks
 
 if TYPE_CHECKING:  # loads tables; a run without an archive does without
     from dashboard.archive.keep import Kept, Progress, Reader
@@ -59,7 +60,7 @@ class Reading:
 
     client: Callable[[], Mapping[str, str]]
     settings: Callable[[], ArchiveSettings]
-    note: Callable[[str], AbstractContextManager[Took]]
+    note: Callable[[str, Callable[[], datetime] | None], AbstractContextManager[Took]]
     open_reader: Callable[[Mapping[str, str], str, str, Took], Reader] = RangeReader
 
 
@@ -100,7 +101,8 @@ class Archiving:
             told.tell("archiving" if fresh else None)
             wanted = {row.key for row in rows}
             ranges = [r for r in archive.partitions if r.key in wanted]
-            with self.reading.note(self.run.run_id) as took:
+            proved = clocks.problem(self.live, self.now()) is None
+            with self.reading.note(self.run.run_id, self.now if proved else None) as took:
                 found = Keeper(
                     self.place, archive, settings, self.live, lambda: self._reader(rows, took),
                     self._compacted(archive), hold, told.heard, sealer, fresh, self._hashed,
@@ -121,12 +123,22 @@ class Archiving:
         known = {r.key for r in ranges}
         self._without_range([row for row in rows if row.key not in known], found)
         # Of a run that went on after a death: what was settled before stands in the manifest.
+        # What was refused since its archive is not whole stays so, whatever lies there.
+        refused = {
+            row.key: str(row.message)
+            for row in self.journal.partitions(self.run.run_id)
+            if row.error == INCOMPLETE
+        }
         earlier = {k: a for r in archive.partitions if (k := r.key) not in wanted
+                   and k not in refused
                    and (a := committed(self.place, archive, k)) is not None}  # fmt: skip
-        everything = replace(found, committed={**earlier, **found.committed})
+        everything = replace(
+            found, committed={**earlier, **found.committed},
+            incomplete={**refused, **found.incomplete},
+        )  # fmt: skip
         ended = end(self.place, archive, everything.committed, found.passed)
         self._lying = Lying(self.place, ended, self.now)
-        told.ended(everything, whole=ended.state == "whole" and not found.incomplete)
+        told.ended(everything, whole=ended.state == "whole" and not everything.incomplete)
         self.done = True
         return found
 

@@ -93,7 +93,7 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
             reading=Reading(
                 lambda: client_of_run(chosen, _store(run), run.connection),
                 lambda: current.get().archive,
-                lambda name: own_reads.reading(_store(run), name, say),
+                lambda name, now: own_reads.reading(_store(run), name, say, now),
             ),
         )  # fmt: skip
         ReplicaWatch(

@@ -104,7 +104,7 @@ class ArchiveRoom(Room):
     @property
     def reading(self) -> Reading:
         return Reading(
-            dict, lambda: SETTINGS, lambda _: nullcontext(untold), lambda *_: _Reader(self.live)
+            dict, lambda: SETTINGS, lambda *_: nullcontext(untold), lambda *_: _Reader(self.live)
         )
 
     def execution(self, run_id: str, **more: Any) -> Execution:
@@ -623,3 +623,35 @@ def test_whatever_fails_or_dies_no_offset_goes_that_cannot_be_read_back(
         assert (row.state in ("done", "leader_done")) <= (
             row.key in sent or min(room.live.parts[row.key].starts.values()) >= 60
         )
+
+
+def test_a_partition_that_was_refused_is_no_part_of_a_whole_archive(
+    room: ArchiveRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first commit still lies there when a third worker ends the archive."""
+    run_id = room.queue(room.archived_plan(), archive=room.url)
+    whole, calls = Archiving.in_place, 0
+
+    def dies(archiving: Archiving, keys: Iterable[TopicPartition]) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls < 3:
+            raise KeyboardInterrupt
+        return whole(archiving, keys)
+
+    monkeypatch.setattr(Archiving, "in_place", dies)
+    with pytest.raises(KeyboardInterrupt):
+        room.execution(run_id).execute()  # both are committed
+    _first_parts(room, run_id)[1].unlink()
+    room.live.holes = {1: 3}  # what is read again is not whole any more
+    with pytest.raises(KeyboardInterrupt):
+        room.execution(run_id).execute()
+    room.execution(run_id).execute()
+    view = room.journal.run(run_id)
+    assert [(row.state, row.error) for row in view.partitions] == [
+        ("done", None), ("not_done", INCOMPLETE),
+    ]  # fmt: skip
+    assert view.run.archive is not None
+    assert view.run.archive.state == "incomplete"
+    ended = begin(Place(room.url), view.run.cluster_id, run_id, lambda: pytest.fail("none"))[0]
+    assert ended.state == "incomplete"
