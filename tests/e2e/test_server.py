@@ -100,6 +100,7 @@ def status_of(url: str, path: str, *headers: str) -> int:
         return int(connection.recv(4096).split()[1])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("path", "taken"), [("/_stcore/stream", 101), ("/_stcore/host-config", 200), ("/", 200)]
 )

@@ -9,6 +9,7 @@ from tests.support.lab import Lab, Snapshot, names
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.further
 def test_moves_and_readers_without_commits_are_told(lab: Lab) -> None:
     snapshot = (
         Snapshot()

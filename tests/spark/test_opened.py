@@ -45,6 +45,7 @@ def test_topics_have_names_across_snapshots_that_number_them_anew(lab: Lab) -> N
     assert cluster.history("partitions", last=1).count() == 2
 
 
+@pytest.mark.further
 def test_a_number_without_a_name_keeps_its_rows(lab: Lab) -> None:
     snapshot = Snapshot().topic("a").topic("b")
     del snapshot.tables["topics"][1]
@@ -53,6 +54,7 @@ def test_a_number_without_a_name_keeps_its_rows(lab: Lab) -> None:
     assert sorted(str(row.topic) for row in rows) == ["None", "a"]
 
 
+@pytest.mark.further
 def test_unknown_stays_null_and_times_stay_utc(spark: SparkSession, tmp_path: Path) -> None:
     store = sample_store.write(tmp_path)
     cluster = lw.open(str(tmp_path))
@@ -78,6 +80,7 @@ def test_an_analysis_opens_its_own_findings(lab: Lab) -> None:
     assert after.history("reclaimable").count() == after.findings("reclaimable").count()
 
 
+@pytest.mark.further
 def test_leaving_the_block_keeps_a_session_of_others(spark: SparkSession, tmp_path: Path) -> None:
     sample_store.write(tmp_path)
     with lw.open(str(tmp_path)) as cluster:

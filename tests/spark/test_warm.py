@@ -20,6 +20,7 @@ from tests.support.lab import Lab, Snapshot
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.further
 def test_an_empty_snapshot_is_analyzed_whole_and_leaves_nothing(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,6 +38,7 @@ def test_an_empty_snapshot_is_analyzed_whole_and_leaves_nothing(
     assert len(done) == 1, "a cluster is not asked for it"
 
 
+@pytest.mark.further
 def test_one_that_fails_does_not_stop_the_service(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

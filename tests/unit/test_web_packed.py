@@ -183,6 +183,7 @@ def _made_smaller(pages: PackedFiles) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.further
 def test_a_script_is_packed_better_once_there_is_time() -> None:
     pages = PackedFiles(Pages(VARIED), FOLDER, NOWHERE)
     _, first = asked(pages, accept_encoding="br")
@@ -206,6 +207,7 @@ def test_the_next_server_begins_with_what_this_one_made(
     assert packed() == made
 
 
+@pytest.mark.further
 def test_the_font_of_icons_goes_with_those_alone_that_streamlit_names() -> None:
     path, whole = font_of("MaterialSymbols")
     asked_times, told, body = small(whole, path)
