@@ -32,6 +32,8 @@ from tests.bad_inputs.subjects import (
 )
 from tests.bad_inputs.world import World
 
+pytestmark = pytest.mark.further
+
 FEW = 12
 SCRATCH = ("fuzz*", "metrics.txt", "sweep.log")  # what subjects write to be read
 QUIET = settings(

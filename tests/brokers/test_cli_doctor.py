@@ -38,6 +38,7 @@ def test_an_admin_lacks_no_right(
         assert checks[name]["ok"], checks[name]
 
 
+@pytest.mark.further
 def test_a_user_without_rights_is_told_what_each_costs(
     secured_cluster: SecuredCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -190,6 +190,7 @@ def test_a_move_needs_read_on_the_group_and_the_topic(bench: Bench) -> None:
     ]
 
 
+@pytest.mark.further
 def test_a_topic_without_the_read_right_is_not_archived_and_so_not_purged(
     bench: Bench, tmp_path: Path
 ) -> None:

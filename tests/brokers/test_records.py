@@ -248,6 +248,7 @@ def forbidden(secured_cluster: SecuredCluster, tmp_path: Path) -> Iterator[Bench
     made.close()
 
 
+@pytest.mark.further
 def test_a_missing_read_is_named_and_the_fetch_itself_is_refused(forbidden: Bench) -> None:
     topic = forbidden.topic(5)
     forbidden.commit("look-anybody", topic, {0: 1})  # the offsets topic is there

@@ -23,6 +23,8 @@ from tests.brokers.secured import SecuredCluster
 from tests.brokers.token_issuer import TokenIssuer
 from tests.brokers.workload import ANSWERS_WITHIN, Workload, until
 
+pytestmark = pytest.mark.further
+
 PATIENCE = timedelta(seconds=30)
 
 

@@ -121,6 +121,7 @@ def test_foreign_hosts_and_origins_are_refused_by_the_real_server(
         assert status_of(served.url, path, f"Host: {here}", f"Origin: {origin}") == 403
 
 
+@pytest.mark.further
 def test_no_interface_for_programs_is_open(served: Served) -> None:
     here = f"Host: {urlsplit(served.url).netloc}"
 

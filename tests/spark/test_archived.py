@@ -17,6 +17,7 @@ ROWS = {0: archives.records(130, first=1000, step=2), 1: archives.records(57)}
 OTHER = {0: archives.records(9, tag="other")}
 
 
+@pytest.mark.further
 def test_each_record_is_a_row_with_all_that_it_had(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_unknown_stays_null_and_times_stay_utc(spark: SparkSession, tmp_path: Pa
     assert 9007199254740993 in lw.to_pandas(largest)["offset"].dropna().tolist()
 
 
+@pytest.mark.further
 def test_an_analysis_opens_its_own_findings(lab: Lab) -> None:
     lab.write(Snapshot().topic("a", end=50, groups={"g": 40}))
     before = lw.open(lab.cluster.store.root)

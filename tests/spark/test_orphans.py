@@ -88,6 +88,7 @@ def disks() -> Disks:
     return Disks().live("t").live("t", broker=2).entry("t")
 
 
+@pytest.mark.further
 def test_a_stray_is_told_at_once_and_the_others_by_a_second_look(lab: Lab) -> None:
     planted = (
         disks()

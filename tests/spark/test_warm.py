@@ -53,6 +53,7 @@ def test_one_that_fails_does_not_stop_the_service(
     assert tried == [1]
 
 
+@pytest.mark.further
 def test_the_loop_answers_a_bad_snapshot_with_its_reason_and_goes_on(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def cluster(lab: Lab) -> ClusterStore:
     return copied(lab.cluster, "other", [16])
 
 
+@pytest.mark.further
 def test_tasks_walk_a_policys_week_as_one_process_does(lab: Lab, cluster: ClusterStore) -> None:
     def walking(store: ClusterStore, asked: Asked) -> Walked | None:
         return by_tasks(lab.spark, store, store.manifest("snapshots", asked.read[-1]), asked)

@@ -193,6 +193,7 @@ def test_a_script_is_packed_better_once_there_is_time() -> None:
     assert pa.Codec("brotli").decompress(body, len(VARIED), asbytes=True) == VARIED
 
 
+@pytest.mark.further
 def test_the_next_server_begins_with_what_this_one_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +226,7 @@ def test_the_font_of_icons_goes_with_those_alone_that_streamlit_names() -> None:
     assert kept >= named & known and "search" in kept, "some are named by its Python alone"
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", ["SourceSansVF-Upright", "SourceCodeVF-Upright"])
 def test_a_font_of_letters_goes_with_those_of_our_texts_in_every_weight(name: str) -> None:
     whole = font_of(name)[1]
@@ -238,6 +240,7 @@ def test_a_font_of_letters_goes_with_those_of_our_texts_in_every_weight(name: st
     assert not names & {1, 4, 6, 16}, "a part of a font does not bear its reserved name"
 
 
+@pytest.mark.further
 def test_what_is_no_font_goes_as_it_lies() -> None:
     path, _ = font_of("SourceSansVF-Upright")
     assert small(SCRIPT, path)[2] == SCRIPT

@@ -16,6 +16,8 @@ from tests.support.lab import Snapshot
 from tests.support.one_bucket import growth
 from tests.unit.analytics.test_trends import Lab, silent
 
+pytestmark = pytest.mark.further
+
 Row = dict[str, Any]
 
 

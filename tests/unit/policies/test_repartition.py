@@ -25,6 +25,8 @@ from tests.unit.policies.streams_topics import (
     snapshot,
 )
 
+pytestmark = pytest.mark.further
+
 HOUR = timedelta(hours=1)
 
 

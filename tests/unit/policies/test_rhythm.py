@@ -20,6 +20,8 @@ from dashboard.store.snapshots import ClusterStore
 from tests.unit.policies import kept_history
 from tests.unit.policies.streams_topics import END, STREAMS, TOPIC, Log, run
 
+pytestmark = pytest.mark.further
+
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
 
 

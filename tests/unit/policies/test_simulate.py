@@ -33,6 +33,8 @@ from tests.unit.policies.kept_history import (
     topics_held,
 )
 
+pytestmark = pytest.mark.further
+
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 READ = {"g": 0}
 
