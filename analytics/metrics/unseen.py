@@ -94,7 +94,7 @@ def day(
             taken[name] = manifest.taken_at
     ours: dict[str, Ours] = {}
     with suppress(StoreError):
-        ours = own_reads.placed(cluster, taken)
+        ours = own_reads.kept(cluster).placed(taken)
     return Day(taken, joined, sent, before, now, ours)
 
 

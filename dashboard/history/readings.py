@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, lru_cache, partial
@@ -36,7 +36,7 @@ from dashboard.safety.progress import Sample, Told
 from dashboard.safety.unseen_readers import WINDOW, Measure, TopicReading, Verdict
 from dashboard.store import own_reads
 from dashboard.store.clocks import clock_was_right, times
-from dashboard.store.own_reads import Ours
+from dashboard.store.own_reads import Ours, OwnReads
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -55,15 +55,16 @@ def topic_readings(
     tell, with less resolution.
     """
     verdicts = {topic: Verdict(topic) for topic in sorted(set(topics))}
-    last, *older = _days(store, now)
-    found, newer = _day(store, last, tuple(verdicts))
+    own = _own_reads(store)
+    last, *older = _days(store, own, now)
+    found, newer = _day(store, own, last, tuple(verdicts))
     for ids in (*older, None):
         for measure in found:
             verdicts[measure.reading.topic].add(measure)
         rest = tuple(topic for topic, verdict in verdicts.items() if not verdict.settled)
         if ids is None or not rest:
             break
-        found, newer = _older(store, (*ids, newer) if newer else ids, rest)
+        found, newer = _older(store, own, (*ids, newer) if newer else ids, rest)
     return {t: verdict.reading(now) for t, verdict in verdicts.items()} if last else {}
 
 
@@ -74,13 +75,20 @@ def last_day(store: ClusterStore, snapshot: Manifest) -> tuple[str, ...]:
     up_to = [name for name in store.ids("snapshots") if name <= snapshot.id]
     return tuple(
         name
-        for name in _days(store, snapshot.taken_at, up_to)[0]
+        for name in _days(store, _own_reads(store), snapshot.taken_at, up_to)[0]
         if _with_metrics(store, [name]) is not None
     )
 
 
+def _own_reads(store: ClusterStore) -> OwnReads | None:
+    """None: nobody can tell now, and what we read counts as somebody's."""
+    with suppress(StoreError):
+        return own_reads.kept(store)
+    return None
+
+
 def _days(
-    store: ClusterStore, now: datetime, kept: list[str] | None = None
+    store: ClusterStore, own: OwnReads | None, now: datetime, kept: list[str] | None = None
 ) -> list[tuple[str, ...]]:
     """Snapshots by days, the newest first: 24 hours at least up to the last one with metrics, so
     that what is measured does not shrink when they stay away; then days of UTC. `kept`: of these
@@ -94,7 +102,7 @@ def _days(
         return [()]
     since = at[ids[end]] - WINDOW
     older = [name for name in ids[:end] if at[name] < since]
-    quiet = _quiet(store, older)
+    quiet = _quiet(own, older)
     begin = _with_metrics(store, quiet)
     before = quiet[begin : begin + 1] if begin is not None else []
     day = (*before, *_picked(ids[len(older) : end + 1], at))
@@ -102,13 +110,11 @@ def _days(
     return [day, *(_picked([*names][::-1], at) for _, names in by_day)]
 
 
-def _quiet(store: ClusterStore, ids: list[str]) -> list[str]:
+def _quiet(own: OwnReads | None, ids: list[str]) -> list[str]:
     """Those of the snapshots in which no reading of ours goes on, all where one does in each: what
     left meanwhile is of a span only with one that was taken before.
     """
-    ours: dict[str, Ours] = {}
-    with suppress(StoreError):
-        ours = own_reads.placed(store, dict.fromkeys(ids))
+    ours = (own or OwnReads()).placed(dict.fromkeys(ids))
     return [name for name in ids if not ours.get(name, Ours()).going_on] or ids
 
 
@@ -141,7 +147,12 @@ def _picked(ids: list[str], at: Mapping[str, datetime]) -> tuple[str, ...]:
 
 
 def _day(
-    store: ClusterStore, ids: Iterable[str], topics: tuple[str, ...], *, whole: bool = False
+    store: ClusterStore,
+    own: OwnReads | None,
+    ids: Iterable[str],
+    topics: tuple[str, ...],
+    *,
+    whole: bool = False,
 ) -> tuple[tuple[Measure, ...], str | None]:
     """What these snapshots measure, newest first, and which of them has the oldest sample.
 
@@ -149,9 +160,8 @@ def _day(
     """
     read = _read if whole else _sample
     samples = {name: s for name in ids if (s := read(store, name, list(topics))) is not None}
-    ours: dict[str, Ours] = {}
-    with nullcontext() if whole else suppress(StoreError):
-        ours = own_reads.placed(store, {name: one.taken_at for name, one in samples.items()})
+    taken: dict[str, datetime | None] = {name: one.taken_at for name, one in samples.items()}
+    ours = (own or OwnReads()).placed(taken)
     told = [with_ours(one, ours.get(name)) for name, one in samples.items()]
     return tuple(measures(told, topics)), next(iter(samples), None)
 
@@ -163,10 +173,13 @@ def with_ours(one: Sample, ours: Ours | None) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A store by where it lies: each plan of a page opens it anew."""
+    """A store by where it lies: each plan of a page opens it anew. What was read of a day that is
+    over is noted by then.
+    """
 
     place: str
     store: ClusterStore = field(compare=False)
+    own: OwnReads = field(compare=False)
 
 
 # Where some brokers have no exporter each plan asks for all days that are kept, 90 as it comes; the
@@ -175,17 +188,17 @@ class _Kept:
 def _whole_day(
     kept: _Kept, ids: tuple[str, ...], topics: tuple[str, ...]
 ) -> tuple[tuple[Measure, ...], str | None]:
-    return _day(kept.store, ids, topics, whole=True)
+    return _day(kept.store, kept.own, ids, topics, whole=True)
 
 
 def _older(
-    store: ClusterStore, ids: tuple[str, ...], topics: tuple[str, ...]
+    store: ClusterStore, own: OwnReads | None, ids: tuple[str, ...], topics: tuple[str, ...]
 ) -> tuple[tuple[Measure, ...], str | None]:
     """The same of a day that is over, with the oldest sample after it as its last."""
-    try:
-        return _whole_day(_Kept(store.uri, store), ids, topics)
-    except StoreError:
-        return _day(store, ids, topics)
+    if own is not None:
+        with suppress(StoreError):
+            return _whole_day(_Kept(store.uri, store, own), ids, topics)
+    return _day(store, own, ids, topics)
 
 
 def _sample(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | None:

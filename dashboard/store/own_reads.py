@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.records import Took
-from dashboard.store.snapshot_files import time_of, unreadable
+from dashboard.store.snapshot_files import time_of
 from dashboard.store.snapshots import ClusterStore
 
 _FOLDER = "reads"
@@ -41,7 +41,7 @@ class Fetched:
 @dataclass(frozen=True, slots=True)
 class OwnRead:
     """One reading: `after` is the newest snapshot as it began, `until` the newest one as this was
-    written last ("": there was none); `at` is when that was, by a proved clock.
+    written last; `at` is when that was, by a proved clock.
     """
 
     after: str
@@ -82,8 +82,8 @@ def reading(
     """
     sent: Counter[tuple[str, int]] = Counter()
     lock, stop = threading.Lock(), threading.Event()
-    path, after = f"{_FOLDER}/{name}.{secrets.token_hex(4)}.json", _newest(cluster)
-    until = after or ""
+    path = f"{_FOLDER}/{name}.{secrets.token_hex(4)}.json"
+    after = until = _newest(cluster) or ""
 
     def took(topic: str, broker_id: int, size_bytes: int) -> None:
         with lock:
@@ -96,7 +96,7 @@ def reading(
         with lock:
             fetched = tuple(Fetched(*key, size) for key, size in sorted(sent.items()))
         try:
-            cluster.write_record(path, OwnRead(str(after), until, fetched, at))
+            cluster.write_record(path, OwnRead(after, until, fetched, at))
         except StoreError as error:
             say(f"{error.code}: what is read here will look like an unseen reader: {error.message}")
 
@@ -104,7 +104,7 @@ def reading(
         while not stop.wait(_NOTED_EACH_SECONDS):
             note()
 
-    if after is None:
+    if not after:
         yield took
         return
     note()
@@ -125,36 +125,48 @@ def _newest(cluster: ClusterStore) -> str | None:
     return None
 
 
-def placed(cluster: ClusterStore, taken: Mapping[str, datetime | None]) -> dict[str, Ours]:
-    """What of our readings each of these snapshots shows, in the order of their ids; `taken`: when
-    each was begun, by a proved clock, or None.
+@dataclass(frozen=True, slots=True)
+class OwnReads:
+    """The notes of our readings, and `every` kept snapshot in whose order they stand."""
 
-    A note that cannot be read is left out: its bytes are nobody's then. Raises StoreError where
-    notes or snapshots cannot be listed.
+    notes: tuple[OwnRead, ...] = ()
+    every: tuple[str, ...] = ()
+
+    def placed(self, taken: Mapping[str, datetime | None]) -> dict[str, Ours]:
+        """What of our readings each of these snapshots shows, in the order of their ids; `taken`:
+        when each was begun, by a proved clock, or None.
+        """
+        if not self.notes:
+            return {}
+        ordered = sorted(taken)
+        fetched: dict[str, dict[str, Counter[int]]] = {name: {} for name in ordered}
+        going_on: dict[str, set[str]] = {name: set() for name in ordered}
+        for note in self.notes:
+            # The one that was being taken as it ended: it may have asked some brokers before.
+            behind = self.every[bisect_right(self.every, note.until) :]
+            last = behind[0] if behind else note.until
+            begun = taken.get(last)
+            if note.at is not None and begun is not None and begun > note.at + _SURELY_AFTER:
+                last = note.until
+            first, end = bisect_right(ordered, note.after), bisect_right(ordered, last)
+            topics = {one.topic for one in note.fetched}
+            for name in ordered[first:end]:
+                going_on[name] |= topics
+            if not behind or end == len(ordered):
+                continue  # no snapshot shows all of it yet
+            of = fetched[ordered[end]]
+            for one in note.fetched:
+                of.setdefault(one.topic, Counter())[one.broker_id] += one.size_bytes
+        return {name: Ours(fetched[name], frozenset(going_on[name])) for name in ordered}
+
+
+def kept(cluster: ClusterStore) -> OwnReads:
+    """All of a cluster. A note that cannot be read is left out: its bytes are nobody's then.
+
+    Raises StoreError where notes or snapshots cannot be listed.
     """
-    notes = _notes(cluster)
-    if not notes:
-        return {}
-    every, ordered = cluster.ids("snapshots"), sorted(taken)
-    fetched: dict[str, dict[str, Counter[int]]] = {name: {} for name in ordered}
-    going_on: dict[str, set[str]] = {name: set() for name in ordered}
-    for note in notes.values():
-        # The one that was being taken as it ended: it may have asked some brokers before.
-        behind = every[bisect_right(every, note.until) :]
-        last = behind[0] if behind else note.until
-        begun = taken.get(last)
-        if note.at is not None and begun is not None and begun > note.at + _SURELY_AFTER:
-            last = note.until
-        first, end = bisect_right(ordered, note.after), bisect_right(ordered, last)
-        topics = {one.topic for one in note.fetched}
-        for name in ordered[first:end]:
-            going_on[name] |= topics
-        if not behind or end == len(ordered):
-            continue  # no snapshot shows all of it yet
-        of = fetched[ordered[end]]
-        for one in note.fetched:
-            of.setdefault(one.topic, Counter())[one.broker_id] += one.size_bytes
-    return {name: Ours(fetched[name], frozenset(going_on[name])) for name in ordered}
+    notes = tuple(_notes(cluster).values())
+    return OwnReads(notes, tuple(cluster.ids("snapshots")) if notes else ())
 
 
 def forget(cluster: ClusterStore) -> None:
@@ -169,20 +181,9 @@ def forget(cluster: ClusterStore) -> None:
 
 def _notes(cluster: ClusterStore) -> dict[str, OwnRead]:
     found = {}
-    for path in _paths(cluster):
+    paths = (f"{_FOLDER}/{name}" for name in cluster.files(_FOLDER) if name.endswith(".json"))
+    for path in paths:
         with suppress(StoreError):  # damaged
             if (note := cluster.record(path, OwnRead)) is not None and note.is_sound:
                 found[path] = note
     return found
-
-
-def _paths(cluster: ClusterStore) -> list[str]:
-    folder = f"{cluster.path}/{_FOLDER}"
-    try:
-        entries = cluster.fs.ls(folder, detail=True, refresh=True)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise unreadable(folder, error) from error
-    names = sorted(entry["name"].rsplit("/", 1)[-1] for entry in entries)
-    return [f"{_FOLDER}/{name}" for name in names if name.endswith(".json")]

@@ -97,14 +97,16 @@ class Store:
         marks = ("connection.json", "snapshots", "findings")
         return any(self.fs.exists(f"{self.path}/{name}/{mark}") for mark in marks)
 
-    def _names(self, path: str) -> list[str]:
+    def _names(self, path: str, *, files: bool = False) -> list[str]:
+        """Of the folders in this one, or of its files."""
         try:
             entries = self.fs.ls(path, detail=True, refresh=True)
         except FileNotFoundError:
             return []
         except OSError as error:
             raise unreadable(path, error) from error
-        return [e["name"].rstrip("/").rsplit("/", 1)[-1] for e in entries if e["type"] != "file"]
+        chosen = [e["name"] for e in entries if (e["type"] == "file") == files]
+        return [name.rstrip("/").rsplit("/", 1)[-1] for name in chosen]
 
 
 def _is_declaration(entry: Any) -> bool:
@@ -197,6 +199,10 @@ class ClusterStore:
         rows = [{k: v for k, v in row.items() if k != "topic_id"} for row in topics]
         found = {"topics": rows, "topic_ids": ids} if ids else {"topics": rows}
         self._replace("declarations.json", json.dumps(found, sort_keys=True, indent=1).encode())
+
+    def files(self, folder: str) -> list[str]:
+        """The names of the files in a folder of it; none where it is not there. StoreError."""
+        return sorted(self.store._names(f"{self.path}/{folder}", files=True))
 
     def record(self, name: str, kind: type[_T]) -> _T | None:
         """What a JSON file of the folder says, as a record; None: it is not there. StoreError."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from dashboard.core.errors import PlanError
 from dashboard.core.words import duration
-from dashboard.purge.evidence.estimates import pace_of
+from dashboard.purge.evidence.estimates import archive_pace, pace_of
+from dashboard.purge.journal.head import journal_in
 from dashboard.purge.journal.rows import Options, RunRow
 from dashboard.purge.plan import words
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.preview import Pace, preview
 from dashboard.purge.receipt.model import KeptRecords, Receipt
+from dashboard.settings.archive import ArchiveSettings
+from dashboard.settings.settings import Settings
 from dashboard.views.archive_texts import archive_said
 from tests.support.sample_plan import sample_plan
 
@@ -127,3 +131,14 @@ def test_the_preview_tells_what_will_be_read_and_how_long_that_takes() -> None:
     (unknown,) = words.to_keep(preview(kept, AT).archive)
     assert unknown.endswith("how long that takes, the first archive of this cluster tells")
     assert "archive" not in preview(found, AT).to_json()
+
+
+def test_who_may_not_read_the_journal_plans_without_knowing_how_long_it_takes(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(state_dir=tmp_path, archive=ArchiveSettings(bytes_per_second=1 << 20))
+    kept = replace(sample_plan(AT), archive="s3://bucket/kept")
+    assert archive_pace(settings, kept) == Pace(1 << 20)
+    journal_in(tmp_path).write_bytes(b"no journal of ours" * 100)
+    assert archive_pace(settings, kept) == Pace(1 << 20)
+    assert archive_pace(settings, sample_plan(AT)) == Pace()

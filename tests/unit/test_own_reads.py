@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.core.errors import StoreError
 from dashboard.store import own_reads
-from dashboard.store.own_reads import Fetched, Ours, OwnRead, forget, placed, reading
+from dashboard.store.own_reads import Fetched, Ours, OwnRead, forget, kept, reading
 from dashboard.store.snapshot_files import write_atomically
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.purge.facts_of import NOW
@@ -34,6 +34,10 @@ def take(store: ClusterStore, count: int = 1) -> list[str]:
         writer.commit(0.1, {})
         made.append(writer.id)
     return made
+
+
+def placed(store: ClusterStore, taken: Mapping[str, datetime | None]) -> dict[str, Ours]:
+    return kept(store).placed(taken)
 
 
 def shown(store: ClusterStore, names: Sequence[str]) -> dict[str, Ours]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import (
     ArchiveError,
-    JournalError,
     LowwaterError,
     RefusedError,
     UsageError,
@@ -285,18 +284,13 @@ def _is_open(journal: JournalReads, run_id: str) -> bool | None:
 
 def _told(settings: Settings, run_id: str) -> str | None:
     """The sha256 of its commits by the journal of this state folder, if that knows the run."""
-    from dashboard.purge.journal.head import journal_in
-    from dashboard.purge.journal.reads import JournalReads
+    from dashboard.purge.journal.reads import told_by_journal
 
-    path, on_network = journal_in(settings.state_dir), settings.state_dir_on_network
-    with suppress(OSError, JournalError):  # who may not read it verifies without
-        if path.is_file():
-            with (
-                closing(JournalReads(path, on_network=on_network)) as journal,
-                _journal_of(journal, run_id) as found,
-            ):
-                return None if found is None else found.commits_kept(run_id)
-    return None
+    def ask(journal: JournalReads) -> str | None:
+        with _journal_of(journal, run_id) as found:
+            return None if found is None else found.commits_kept(run_id)
+
+    return told_by_journal(settings, ask)
 
 
 @contextmanager

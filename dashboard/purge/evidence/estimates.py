@@ -5,13 +5,11 @@ to archive them first.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.domain.model import DEFAULT_SEGMENT_BYTES, TopicPartition
-from dashboard.purge.journal.head import journal_in
-from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.reads import told_by_journal
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.plan import Estimate, Plan, PlannedPartition
 from dashboard.purge.plan.preview import Pace
@@ -232,22 +230,17 @@ _RUNS, _ARCHIVES = 200, 5  # so many of the newest are looked through, and count
 
 def archive_pace(settings: Settings, plan: Plan) -> Pace:
     """How fast the newest archives of the plan's cluster were, and the rate that is set; nothing of
-    a plan that keeps nothing. Raises JournalError.
+    a plan that keeps nothing.
     """
     if plan.archive is None:
         return Pace()
-    path = journal_in(settings.state_dir)
-    if not path.exists():
-        return pace_of([], settings.archive.bytes_per_second)
-    with closing(JournalReads(path, on_network=settings.state_dir_on_network)) as journal:
-        runs = journal.runs(plan.cluster_id, most=_RUNS)
-    return pace_of([run.archive for run in runs], settings.archive.bytes_per_second)
+    runs = told_by_journal(settings, lambda journal: journal.runs(plan.cluster_id, most=_RUNS))
+    return pace_of([run.archive for run in runs or ()], settings.archive.bytes_per_second)
 
 
 def pace_of(archives: Iterable[KeptRecords | None], limit: int | None) -> Pace:
     """Of archives, the newest first: what the last worker of each read, and how long that took."""
-    counted = [a for a in archives if a is not None and a.pace is not None][:_ARCHIVES]
-    paces = [pace for a in counted if (pace := a.pace) is not None]
+    paces = [pace for a in archives if a is not None and (pace := a.pace) is not None][:_ARCHIVES]
     seconds = sum(pace.seconds for pace in paces)
     if not seconds:
         return Pace(limit)

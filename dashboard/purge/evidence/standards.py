@@ -15,18 +15,17 @@ collected meanwhile tells that it was there. One that came and went since then i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
-from dashboard.core.errors import JournalError, StoreError
+from dashboard.core.errors import StoreError
 from dashboard.core.words import duration
 from dashboard.domain.model import WORKERS, Guard
 from dashboard.history.seen_topics import ids_of
 from dashboard.purge.evidence import memory
-from dashboard.purge.journal.head import journal_in
-from dashboard.purge.journal.reads import JournalReads
+from dashboard.purge.journal.reads import told_by_journal
 from dashboard.purge.journal.rows import RestedOn
 from dashboard.purge.plan.claims import RememberedOffset
 from dashboard.purge.plan.facts import PlanFacts
@@ -258,11 +257,6 @@ def said(
 
 def rested(settings: Settings, store: ClusterStore) -> list[RestedOn]:
     """What the newest run in this machine's journal rested on; nothing where there is none."""
-    path = journal_in(settings.state_dir)
     # Who may not read it plans without: what is sent is judged again by who has it open.
-    with suppress(OSError, JournalError):
-        if path.is_file():
-            with closing(JournalReads(path, on_network=settings.state_dir_on_network)) as journal:
-                found = journal.rested_on(store.cluster_id)
-                return [found] if found else []
-    return []
+    found = told_by_journal(settings, lambda journal: journal.rested_on(store.cluster_id))
+    return [found] if found else []

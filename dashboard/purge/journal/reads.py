@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dashboard.core.clock import format_time, parse_time
-from dashboard.core.errors import PlanError, RefusedError, UsageError
+from dashboard.core.errors import JournalError, PlanError, RefusedError, UsageError
 from dashboard.purge.journal.chain import READ_ONLY, SWITCHES, Chain, uneven
 from dashboard.purge.journal.file import JournalFile
+from dashboard.purge.journal.head import journal_in
 from dashboard.purge.journal.links import entry
 from dashboard.purge.journal.pack import Stored, changed, unpack
 from dashboard.purge.journal.rows import (
@@ -34,6 +36,7 @@ from dashboard.purge.journal.tables import (
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt.model import Sample
+from dashboard.settings.settings import Settings
 
 # A plan or a baseline of many partitions is megabytes; they are read for one run at a time.
 _HEAD = """run_id, plan_id, plan_sha256, cluster_id, cluster_name, mode, state, who, from_where,
@@ -74,6 +77,9 @@ EARLIER = f"""SELECT {_HEAD} FROM runs WHERE +cluster_id=? AND watched_until>=? 
     WHERE a.run_id=runs.run_id AND b.run_id=?) ORDER BY +rowid DESC"""
 _FOLDED_AT_ONCE = 500
 _AT_ONCE = 100
+
+
+_T = TypeVar("_T")
 
 
 class JournalReads:
@@ -397,3 +403,15 @@ class JournalReads:
             if (run.heartbeat_at is None or abs(now - run.heartbeat_at) > older_than)
             and (run.open or watching(run, now))
         ]
+
+
+def told_by_journal(settings: Settings, ask: Callable[[JournalReads], _T]) -> _T | None:
+    """What this machine's journal tells; None where there is none, or this user may not read it:
+    whoever sends has it open.
+    """
+    path = journal_in(settings.state_dir)
+    with suppress(OSError, JournalError):
+        if path.is_file():
+            with closing(JournalReads(path, on_network=settings.state_dir_on_network)) as journal:
+                return ask(journal)
+    return None
