@@ -1,7 +1,7 @@
 """The class-data archive: Java classes that Spark needs, parsed once and mapped at each start.
 
 It more than halves a session's start. It is made in the background by a process of its own, once
-per Java and pyspark version; a job never waits for it and never fails because of it.
+per Java and installed pyspark; a job never waits for it and never fails because of it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dashboard.core.processes import find_java
 from dashboard.settings.settings import Settings, load
 
 _LONGEST_SECONDS = 115
+_KEPT = 2
 
 
 def prepare(
@@ -71,7 +72,16 @@ def build(settings: Settings) -> bool:
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
+        _forget_older(target)
     return True
+
+
+def _forget_older(newest: Path) -> None:
+    """Leave the newest and the one before it, which another installation may use: 180 MB each."""
+    made = sorted(newest.parent.glob("spark-*.jsa"), key=lambda file: file.stat().st_mtime)
+    for file in made[:-_KEPT]:
+        file.unlink(missing_ok=True)
+        file.with_suffix(".lock").unlink(missing_ok=True)
 
 
 def _record(settings: Settings, part: Path) -> None:

@@ -37,8 +37,16 @@ from dashboard.store.snapshot_files import write_atomically
 
 
 def archive_path(settings: Settings, java: Java) -> Path:
-    """Where the class-data archive of this Java and pyspark lies, whether it exists or not."""
-    name = f"spark-{pyspark.__version__}-java-{java.version}".replace("/", "_")
+    """Where the class-data archive of this Java and pyspark lies, whether it exists or not.
+
+    Java takes one with the very files alone that it was made of, and says nothing of another.
+    """
+    jars = sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
+    seen = [
+        (jar.name, at.st_ino, at.st_mtime_ns, at.st_size) for jar in jars for at in [jar.stat()]
+    ]
+    key = hashlib.sha256(repr(seen).encode()).hexdigest()[:12]
+    name = f"spark-{pyspark.__version__}-java-{java.version}-{key}".replace("/", "_")
     return settings.cache_dir / "class-data" / f"{name}.jsa"
 
 

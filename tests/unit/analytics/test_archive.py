@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from analytics.session import archive
+from analytics.session import archive, session
 from analytics.session.session import Java
 from dashboard.settings.settings import Settings
 
@@ -32,6 +33,45 @@ def test_the_builder_is_given_its_starters_settings(
     assert options["env"]["LOWWATER_CACHE_DIR"] == str(tmp_path)
     assert options["start_new_session"] is True
     spark.stop.assert_called_once()
+
+
+def test_a_pyspark_that_is_installed_anew_has_an_archive_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = tmp_path / "pyspark" / "jars" / "spark-core.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"classes")
+    monkeypatch.setattr(session.pyspark, "__file__", str(tmp_path / "pyspark" / "__init__.py"))
+
+    def path() -> Path:
+        return session.archive_path(Settings(cache_dir=tmp_path), Java("java", 17, "17.0.1"))
+
+    first = path()
+    assert path() == first
+    jar.rename(jar.with_suffix(".old"))
+    jar.write_bytes(b"classes")
+    assert path() != first
+    jar.unlink()
+    jar.with_suffix(".old").rename(jar)
+    assert path() == first
+
+
+def test_of_older_archives_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "class-data"
+    folder.mkdir()
+    for age, name in enumerate(["spark-c.jsa", "spark-b.jsa", "spark-a.jsa"], start=1):
+        (folder / name).touch()
+        os.utime(folder / name, (1000 - age, 1000 - age))
+    (folder / "kafka-4.3.1.jsa").touch()
+    made = folder / "spark-new.jsa"
+    monkeypatch.setattr(archive, "find_java", lambda: Java("java", 17, "17.0.1"))
+    monkeypatch.setattr(archive, "archive_path", lambda *_: made)
+    monkeypatch.setattr(archive, "_record", lambda _settings, part: part.write_bytes(b"classes"))
+
+    assert archive.build(Settings(cache_dir=tmp_path))
+
+    kept = {file.name for file in folder.glob("*.jsa")}
+    assert kept == {"spark-new.jsa", "spark-c.jsa", "kafka-4.3.1.jsa"}
 
 
 _STUCK = """
