@@ -155,7 +155,7 @@ def configs_html(screen: Screen, name: str) -> str:
     table = screen.snapshot.table("configs")
     of = pc.and_(pc.equal(table["scope"], "broker"), pc.equal(table["name"], name))
     rows = [
-        (text(row["key"]), text(row["value"]))
+        (text(row["key"]), markup.setting(row["value"]))
         for row in table.filter(of).sort_by("key").to_pylist()
     ]
     if not rows:

@@ -251,7 +251,10 @@ def configs_html(screen: Screen, topic: str) -> str:
 
 def _configs(found: pa.Table) -> str:
     columns = (found[name].to_pylist() for name in ("key", "value", "source"))
-    rows = ((text(k), text(v), text(source or "")) for k, v, source in zip(*columns, strict=True))
+    rows = (
+        (text(key), markup.setting(value), text(source or ""))
+        for key, value, source in zip(*columns, strict=True)
+    )
     return markup.table(("Setting", "Value", "Source"), rows)
 
 

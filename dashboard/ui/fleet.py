@@ -177,7 +177,9 @@ def _disk(one: Overlook, key: str) -> str:
     broker = str(one.room.broker_id)
     label = markup.to(routes.address("broker", cluster=key, name=broker), one.room.label)
     mark = "<b>⚠ needs room</b><br>" if one.urgent else ""
-    return f"{mark}{label}<br><small>{text(headline.said(one.room.growth))}</small>"
+    when = headline.said(one.room.growth)
+    below = "when it is full is not known yet" if when == formats.UNKNOWN else when
+    return f"{mark}{label}<br><small>{text(below)}</small>"
 
 
 def _reclaimable(one: Overlook, key: str) -> str:

@@ -39,6 +39,11 @@ def hover(shown: str, exact: str) -> str:
     return f'<abbr title="{text(exact)}">{text(shown)}</abbr>'
 
 
+def setting(value: str | None) -> str:
+    """The value of a setting; a broker tells none of one that is not set, or is a secret."""
+    return hover("not set", "or kept secret by the broker") if value is None else text(value)
+
+
 def link(page: str, name: str, shown: str = "") -> str:
     """To the page of one topic, group or broker, within HTML: its reader loads the page anew."""
     return to(routes.address(page, name=name), shown or name)

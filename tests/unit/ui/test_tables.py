@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dashboard.store.snapshots import ClusterStore
-from dashboard.ui import overview, reclaimable, treemap
+from dashboard.ui import fleet, making_room, overview, reclaimable, treemap
+from dashboard.ui.components import markup
+from dashboard.ui.session.context import Choice
 from dashboard.views import colours, topic_rows
 from dashboard.views.facts import partition_facts, topics_where
 from dashboard.views.headline import blockers_by_group, headline
@@ -234,3 +236,14 @@ def test_a_long_name_on_a_tile_is_cut_in_its_middle(cluster: ClusterStore) -> No
     names = [tile["label"]["formatter"].split("\n")[0] for tile in tiles]
     assert names[0] == long.topic
     assert names[1].startswith("ord") and names[1].endswith("-2") and "…" in names[1]
+
+
+def test_fleet_says_of_a_disk_whose_pace_is_not_known_what_is_not_known() -> None:
+    room = making_room.Room(1, "/kafka", 0.71, 9, 0, None, None, None)
+    shown = fleet._disk(fleet.Overlook(Choice("x", "prod-eu", "prod-eu"), "", room=room), "")
+    assert shown.endswith("<small>when it is full is not known yet</small>")
+
+
+def test_a_setting_that_brokers_do_not_tell_is_no_word_of_pythons() -> None:
+    assert markup.setting("<7>") == "&lt;7&gt;"
+    assert ">not set<" in markup.setting(None) and "secret" in markup.setting(None)
