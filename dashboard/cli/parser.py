@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import is_unicode
@@ -42,6 +42,43 @@ _FILES = (
     "quarantine_dir", "inventory_out", "restore", "delete_now", "archive", "where",
 )  # fmt: skip
 
+
+class Verb(NamedTuple):
+    """A verb: the folder of its module, and what it does, as the list of verbs has it."""
+
+    room: str
+    summary: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "collect": Verb("machine", "take one snapshot of a cluster"),
+    "watch": Verb("machine", "collect and analyze again and again, until Ctrl-C"),
+    "analyze": Verb("machine", "turn the newest snapshot into findings (Spark)"),
+    "findings": Verb("findings", "one table of the newest analysis"),
+    "followers": Verb("findings", "who is slow, why, and how far behind"),
+    "idle": Verb("findings", "topics that nobody writes to or reads"),
+    "retention": Verb("findings", "a shorter retention that fits the readers"),
+    "plan": Verb("purge", "freeze what a purge would do into a file"),
+    "preview": Verb("purge", "show what a plan would do; --live adds how long it would take"),
+    "apply": Verb("purge", "purge what a plan says, once it is confirmed"),
+    "approvals": Verb("purge", "purges that wait for a second person"),
+    "archives": Verb("purge", "archives of purged records"),
+    "restore": Verb("purge", "put archived records into a topic again"),
+    "runs": Verb("purge", "list purge runs, newest first; check and export the journal"),
+    "run": Verb("purge", "show one purge run; wait for it, pause, resume or cancel it"),
+    "delete-records": Verb("purge", "Kafka's delete-records tool, with guards and a journal"),
+    "demo": Verb("machine", "a real three-broker Kafka with a known workload and the dashboard"),
+    "dashboard": Verb("machine", "serve the pages on loopback, until Ctrl-C"),
+    "inventory": Verb("machine", "take stock of a broker's disk, there or through one shell line"),
+    "orphans": Verb("findings", "partition folders that the cluster no longer knows"),
+    "metrics": Verb(
+        "machine", "our own metrics for Prometheus: served on loopback, or printed once"
+    ),
+    "policies": Verb("policies", "purge again and again by the settings' policies"),
+    "report": Verb("findings", "write the newest findings to files"),
+    "triage": Verb("purge", "a disk runs full: the smallest safe purge that gives it room"),
+    "doctor": Verb("machine", "check Java, folders, the cluster and our rights in it"),
+}
 Verbs = Any  # argparse's sub-parsers action, whose class is private
 
 
@@ -74,10 +111,16 @@ def new_parser() -> tuple[Parser, Verbs]:
     return parser, verbs
 
 
+def add_summary(verbs: Verbs, name: str) -> None:
+    """A verb in the list of verbs alone."""
+    verbs.add_parser(name, help=VERBS[name].summary)
+
+
 def add_verb(
-    verbs: Verbs, name: str, summary: str, *, description: str = "", examples: Sequence[str] = ()
+    verbs: Verbs, name: str, *, description: str = "", examples: Sequence[str] = ()
 ) -> Parser:
     """A verb with the flags that all verbs have: --json, --data and --cluster."""
+    summary = VERBS[name].summary
     lines = "".join(f"  {line}\n" for line in examples)
     parser: Parser = verbs.add_parser(
         name,

@@ -73,7 +73,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "findings",
-        "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
         "disks, orphans, sightings, growth, trends, slow_followers, traffic, counters,\n"
         "unseen_readers, idle_topics, last_writes, retention_fit, reader_lags or quality.\n"

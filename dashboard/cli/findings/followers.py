@@ -22,7 +22,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "followers",
-        "who is slow, why, and how far behind",
         description="Every replica that follows a leader, by the newest analysis: how far it is\n"
         "behind, how that goes on, and why. A follower between two fetches is not slow.\n"
         "Without --json the slow ones alone, a sentence for each thing that is at fault.",

@@ -33,7 +33,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "idle",
-        "topics that nobody writes to or reads",
         description=_DESCRIPTION,
         examples=("lowwater idle", "lowwater idle --days 30 --json"),
     )

@@ -36,7 +36,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "orphans",
-        "partition folders that the cluster no longer knows",
         description=_DESCRIPTION,
         examples=(
             "lowwater orphans --json",

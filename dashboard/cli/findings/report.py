@@ -26,7 +26,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "report",
-        "write the newest findings to files",
         description="Writes the newest findings to PATH, which is replaced as a whole. html and\n"
         "pdf are the storage report: what can be given back, who holds the rest, disks, orphans,\n"
         "slow followers, purges, with plots; the page needs no network. csv and parquet hold\n"

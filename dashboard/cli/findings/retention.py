@@ -40,7 +40,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "retention",
-        "a shorter retention that fits the readers",
         description=_DESCRIPTION,
         examples=("lowwater retention", "lowwater retention --as terraform --topic orders"),
     )

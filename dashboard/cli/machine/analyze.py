@@ -16,7 +16,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "analyze",
-        "turn the newest snapshot into findings (Spark)",
         description="Turns the newest snapshot into findings with Spark: what can be given back,\n"
         "who holds the rest. Needs Java 17 or newer.",
         examples=("lowwater analyze --data ./data", "lowwater analyze --full --json"),

@@ -22,7 +22,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "collect",
-        "take one snapshot of a cluster",
         description="Takes one snapshot: topics, offsets of every replica, log dirs, groups and\n"
         "configs. Reads only. A broker that is down costs its own rows, is named, and the exit\n"
         "code is 0; only when nothing could be read it is 4.",

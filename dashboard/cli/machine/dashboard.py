@@ -51,7 +51,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "dashboard",
-        "serve the pages on loopback, until Ctrl-C",
         description="Serves the pages on 127.0.0.1; they read --data and queue purges. "
         "What listens, what leaves and which secrets lie where: docs/web.md.",
         examples=("lowwater dashboard --data ./data", "lowwater dashboard --port 9000"),

@@ -23,7 +23,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "demo",
-        "a real three-broker Kafka with a known workload and the dashboard",
         description="up      starts brokers, workload, watch and dashboard; Ctrl-C ends all of it\n"
         "load    writes more into a running demo\n"
         "break   breaks a follower, a disk, a broker or a group of a running demo\n"

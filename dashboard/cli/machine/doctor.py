@@ -30,7 +30,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "doctor",
-        "check Java, folders, the cluster and our rights in it",
         description="Checks Java, packages, folders and disk space here; brokers, versions and\n"
         "rights in the cluster; and says what each missing one costs. Changes nothing.\n"
         "Exit 1 when something is missing, 4 when the cluster cannot be reached.",

@@ -43,7 +43,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "inventory",
-        "take stock of a broker's disk, there or through one shell line",
         description=_DESCRIPTION,
         examples=(
             "lowwater inventory scan --log-dirs /data/a,/data/b --broker 3 --out 3.inventory",

@@ -27,7 +27,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "metrics",
-        "our own metrics for Prometheus: served on loopback, or printed once",
         description="Tells the newest findings and purges as Prometheus metrics: reclaimable and\n"
         "held bytes, orphans under KIP-370's names, ages, missing brokers, receipts. Reads the\n"
         "data folder and the journal alone: neither Kafka nor Spark is asked.",

@@ -28,7 +28,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "watch",
-        "collect and analyze again and again, until Ctrl-C",
         description="The one loop: takes a snapshot every --every and has one long-lived Spark\n"
         "process analyze it. Prints one event a line; outages are events, and it goes on.",
         examples=(

@@ -40,7 +40,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "policies",
-        "purge again and again by the settings' policies",
         description=_DESCRIPTION,
         examples=(
             "lowwater policies check",

@@ -24,7 +24,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "apply",
-        "purge what a plan says, once it is confirmed",
         description="Queues the free partitions of a plan and waits until their run closes.\n"
         "All guards are judged again on the live cluster before anything is sent; those about\n"
         "the moment (under-replicated, reassigning, …) are waited out while the run may wait.\n"

@@ -27,7 +27,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "approvals",
-        "purges that wait for a second person",
         description="With second_person of [people] a purge is asked for, and an approver other\n"
         "than the requester queues it. Lists what waits and what was decided, newest first;\n"
         "--show prints the plan, --approve queues it, --reject closes it without a purge.",

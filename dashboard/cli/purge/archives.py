@@ -45,7 +45,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "archives",
-        "archives of purged records",
         description=_DESCRIPTION,
         examples=(
             "lowwater archives",

@@ -39,7 +39,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "delete-records",
-        "Kafka's delete-records tool, with guards and a journal",
         description="Takes the offsets file of Kafka's delete-records tool. Guards that may be\n"
         "lifted are printed and asked about; --yes lifts them; the others refuse. What was shown\n"
         "is what is deleted: a -1 is the high watermark of that moment. The purge runs in a\n"

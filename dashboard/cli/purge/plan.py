@@ -27,7 +27,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "plan",
-        "freeze what a purge would do into a file",
         description="Reads offsets, groups and configs of the live cluster, freezes a target per\n"
         "partition and writes a plan. Changes nothing. Partitions that a guard blocks stay in the\n"
         "plan and are never sent; with none free the exit code is 3. Records below the target go,\n"

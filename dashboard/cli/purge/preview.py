@@ -32,7 +32,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "preview",
-        "show what a plan would do; --live adds how long it would take",
         description="Shows what a plan would do: targets, records, bytes, guards, who would lose\n"
         "what, and the sentence that apply wants confirmed. Reads the file alone; with --live it\n"
         "asks the brokers which replicas would hold a purge up, and says for each mode how long\n"

@@ -43,7 +43,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "restore",
-        "put archived records into a topic again",
         description=_DESCRIPTION,
         examples=(
             "lowwater restore s3://kept/CLUSTER_ID/RUN_ID --to-topic orders-restored",

@@ -42,7 +42,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "run",
-        "show one purge run; wait for it, pause, resume or cancel it",
         description="Shows one purge run: each partition's state and the receipt. While the run\n"
         "is open the exit code is 0; once closed it tells how it went.\n"
         "--dismiss ends the alert of records that came back, for where no later purge can: the\n"

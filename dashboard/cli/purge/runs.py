@@ -30,7 +30,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "runs",
-        "list purge runs, newest first; check and export the journal",
         description="Lists the purge runs that this state folder knows, newest first.\n"
         "--verify checks the hash chain of the journal; a broken one is exit 70.\n"
         "--export writes who purged what, when, from where and by which plan: .json holds\n"

@@ -27,7 +27,6 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "triage",
-        "a disk runs full: the smallest safe purge that gives it room",
         description="Chooses the fewest partitions with a replica on that disk that free the\n"
         "bytes there, the safest first, and writes an ordinary plan of them from live reads.\n"
         "Says when the bytes have left at the latest, who would hold the purge up, and what\n"

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 from dashboard.cli import main as entry
+from dashboard.cli import parser
 from dashboard.cli.main import main
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import utc_now
@@ -34,12 +35,14 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]
 
     def place(act: Callable[[], int]) -> None:
         def add_parser(verbs: Verbs) -> None:
-            add_verb(verbs, "act", "acts")
+            add_verb(verbs, "act")
 
         def run(args: argparse.Namespace) -> int:
             return act()
 
         module = SimpleNamespace(add_parser=add_parser, run=run)
+        monkeypatch.setattr(parser, "VERBS", {"act": parser.Verb("machine", "acts")})
+        monkeypatch.setattr(entry, "VERBS", parser.VERBS)
         monkeypatch.setattr(entry, "_modules", lambda *_: {"act": module})
 
     return place
@@ -112,6 +115,16 @@ def test_no_verb_prints_the_help_on_stderr(capsys: pytest.CaptureFixture[str]) -
 def test_help_and_version_are_exit_0(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     assert "lowwater" in capsys.readouterr().out
+
+
+def test_the_list_of_verbs_waits_for_no_module_of_a_verb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "import_module", lambda name: pytest.fail(f"{name} was loaded"))
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"    {verb}" in out for verb in parser.VERBS)
+    assert main(["colect"]) == 1
 
 
 def test_every_verb_has_help_with_its_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
