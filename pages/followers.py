@@ -31,9 +31,10 @@ def show() -> None:
     screen, findings = opened
     if states.written_before(screen, findings, "slow_followers"):
         return
-    findings.read("slow_followers", "trends")
     followers = findings.table("slow_followers")
     slow: pa.Table = findings.derived("slow", lambda: follower_rows.slow(followers))
+    # Read before anything is drawn: what is read stays, even when the files are pruned.
+    trends: pa.Table = findings.derived("trends of slow", lambda: _trends(findings, slow))
     units = findings.derived("slow units", lambda: slow_units(followers))
     show_sentences(followers, slow, units)
     if not followers.num_rows:
@@ -49,7 +50,7 @@ def show() -> None:
         st.html(places_html(findings.derived("places", lambda: follower_rows.places(followers))))
         show_low_watermark(followers, wanted.topic)
     if slow.num_rows:
-        show_slow(screen, findings, wanted.kept(slow))
+        show_slow(screen, trends, wanted.kept(slow))
 
 
 def show_sentences(followers: pa.Table, slow: pa.Table, units: Sequence[SlowUnit]) -> None:
@@ -131,13 +132,18 @@ def show_low_watermark(followers: pa.Table, topic: str | None) -> None:
         st.caption("The furthest back of all topics; the filter above shows another one.")
 
 
-def show_slow(screen: Screen, findings: Tables, kept: pa.Table) -> None:
+def _trends(findings: Tables, slow: pa.Table) -> pa.Table:
+    """Those of topics with a slow replica: mostly few, and all of them are a quarter of a GB."""
+    return findings.some("trends", pc.field("topic").isin(slow["topic"].unique()))
+
+
+def show_slow(screen: Screen, trends: pa.Table, kept: pa.Table) -> None:
     """The table of slow replicas, and how the lag of the chosen one went."""
     if not kept.num_rows:
         states.show("No slow follower passes the filters", "Clear one of them.")
         return
     rows: Sequence[Row] = kept.slice(0, lags.SLOW_SHOWN).to_pylist()
-    told = follower_rows.points(findings.table("trends"), map(lags.replica, rows))
+    told = follower_rows.points(trends, map(lags.replica, rows))
     chosen = lags.select_slow(rows, told)
     rest = kept.num_rows - len(rows)
     if rest > 0:

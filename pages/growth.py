@@ -32,7 +32,7 @@ def show() -> None:
     if (opened := analyzed(follows=True)) is None:
         return
     screen, findings = opened
-    findings.read("reclaimable", "holds", "curves", "blockers", "growth", "disks")
+    findings.read("facts", "holds", "curves", "blockers", "growth", "disks")
     known = known_of(screen)
     if not known.disks:
         states.show(

@@ -11,6 +11,7 @@ from dashboard.core import demo_faults
 from dashboard.reports import storage
 from dashboard.reports.parts import Figure
 from dashboard.reports.source import open_source
+from dashboard.reports.space import Space
 from dashboard.ui import making_room, overview, tour, treemap
 from dashboard.ui.components import markup, states, style
 from dashboard.ui.components.states import how_do_you_know
@@ -76,7 +77,7 @@ def figures_of(screen: Screen, findings: Tables) -> tuple[Figure, ...]:
             screen.cluster, (), screen.now, screen.settings.every,
             analysis_id=findings.id, read=findings.table, price=screen.price,
         )  # fmt: skip
-        return storage.figures(source)
+        return storage.figures(source, Space(source, findings.facts()))
 
     return findings.derived(f"figures, {screen.price}", made)
 

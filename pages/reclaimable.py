@@ -30,7 +30,7 @@ def show() -> None:
     if (opened := analyzed()) is None:
         return
     screen, findings = opened
-    findings.read("reclaimable", "holds", "curves", "blockers", "growth")
+    findings.read("facts", "holds", "curves", "blockers", "growth")
     filters = choose_filters(screen)
     main, side = st.columns([4, 1.1], gap="medium")
     kept = [row for row in rows_of(screen) if filters.keep(row)]

@@ -46,12 +46,13 @@ _OTHER = Meaning("needed, guarded or unknown", LIVE.fill, LIVE.on_light, LIVE.on
 class Space:
     """The committed target's partitions, rolled up; None stands for sums of which nothing is known.
 
-    Bytes are summed over replicas; `unmeasured` are consumed partitions without any.
+    Bytes are summed over replicas; `unmeasured` are consumed partitions without any. `facts` where
+    they are in memory already.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, facts: pa.Table | None = None) -> None:
         self.price = source.price
-        self.facts = partition_facts(source.read("reclaimable"))
+        self.facts = partition_facts(source.read("reclaimable")) if facts is None else facts
         self.topics = topic_rows(self.facts)
         self.numbers: Headline = headline(self.facts, source.read("blockers"), source.read("disks"))
         consumed = self.facts.filter(self.facts["consumed"])

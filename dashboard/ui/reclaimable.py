@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -99,13 +99,13 @@ def frame(
     unit, divisor = formats.common_unit(sizes)
     columns: dict[str, object] = {"Topic": [row.topic for row in rows]}
     for title, field, _ in _SIZES:
-        columns[title] = [_scaled(getattr(row, field), divisor) for row in rows]
+        columns[title] = _numbers((getattr(row, field) for row in rows), divisor)
     units = dict.fromkeys((title for title, _, _ in _SIZES), unit)
     found = [growth.get(row.topic) for row in rows]
     units[GROWTH], divisor = formats.common_unit(None if g is None else abs(g) for g in found)
-    columns[GROWTH] = pd.Series([_scaled(g, divisor) for g in found], dtype="float64")
-    columns["Held by"] = [row.held_by or "" for row in rows]
-    columns["Guards"] = [_guards(row) for row in rows]
+    columns[GROWTH] = _numbers(found, divisor)
+    columns["Held by"] = pd.Categorical([row.held_by or "" for row in rows])
+    columns["Guards"] = pd.Categorical([_guards(row) for row in rows])
     return pd.DataFrame(columns), units
 
 
@@ -143,8 +143,12 @@ def _config(units: Mapping[str, str], topic_width: int) -> dict[str, Any]:
     return config
 
 
-def _scaled(size_bytes: int | None, divisor: int) -> float | None:
-    return None if size_bytes is None else size_bytes / divisor
+def _numbers(sizes: Iterable[int | None], divisor: int) -> pd.Series:
+    """What a browser shows with two digits behind the point; like texts that stand there once, half
+    as much of a large cluster has to go there.
+    """
+    scaled = [None if size is None else size / divisor for size in sizes]
+    return pd.Series(scaled, dtype="float32")
 
 
 def _guards(row: TopicRow) -> str:

@@ -30,13 +30,13 @@ class Clock:
         return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def processes() -> list[int]:
-    """This process and all that came of it."""
+def processes(first: int | None = None) -> list[int]:
+    """A process, by default this one, and all that came of it."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it ended meanwhile
             parents[int(folder.name)] = int(stat(int(folder.name))[1])
-    found = [os.getpid()]
+    found = [os.getpid() if first is None else first]
     for process in found:
         found += [child for child, parent in parents.items() if parent == process]
     return found
@@ -54,9 +54,14 @@ def peaks() -> dict[str, int]:
         with suppress(OSError, IndexError):  # it ended meanwhile
             status = Path(f"/proc/{process}/status").read_text()
             name = "driver" if process == os.getpid() else status.split()[1]
-            peak = int(status.split("VmHWM:")[1].split()[0]) << 10
-            found[name] = max(found.get(name, 0), peak)
+            found[name] = max(found.get(name, 0), peak_of(process))
     return found
+
+
+def peak_of(process: int) -> int:
+    """Peak resident memory of one process, in bytes."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) << 10
 
 
 def together() -> int:

@@ -15,7 +15,6 @@ from dashboard.ui.components.grid import pick
 from dashboard.ui.growth.scenario import Known, Scenario, earlier
 from dashboard.ui.growth.what_if import disks_of, parts_of
 from dashboard.ui.session.context import Screen, Tables, findings_of, rows_of
-from dashboard.views.facts import partition_facts
 from dashboard.views.headline import blockers_by_group
 from dashboard.views.what_if import waive
 
@@ -54,8 +53,7 @@ def deletable(screen: Screen, topics: list[str]) -> list[str]:
 
 def _facts(found: Tables, waived: tuple[str, ...]) -> pa.Table:
     """The committed target's partitions without these groups."""
-    reclaimable = found.table("reclaimable")
-    facts = found.derived("facts committed", lambda: partition_facts(reclaimable))
+    facts = found.facts()
     if not waived:
         return facts
     curves = found.curves()
@@ -73,7 +71,7 @@ def _earlier(screen: Screen) -> Tables | None:
         return None
     with suppress(StoreError):
         tables = Tables(screen.cluster, "findings", found[0])
-        tables.read("reclaimable", "holds", "curves")
+        tables.read("facts", "holds", "curves")
         return tables
     return None
 

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core import words
@@ -30,7 +31,7 @@ from dashboard.store.attempts import Seen
 from dashboard.store.snapshot_files import Kind, Manifest
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.ui.session import routes
-from dashboard.views.facts import partition_facts
+from dashboard.views.facts import COMMITTED, partition_facts
 from dashboard.views.headline import Headline, headline
 from dashboard.views.topic_rows import TopicRow, topic_rows
 
@@ -59,17 +60,26 @@ class Tables:
         """One table in its declared schema. Raises StoreError."""
         return self.derived(name, lambda: self._cluster.read(self._kind, self.id, name))
 
+    def some(self, name: str, only: pc.Expression) -> pa.Table:
+        """The rows of a table for which `only` holds; read each time. Raises StoreError."""
+        return self._cluster.read(self._kind, self.id, name, only=only)
+
     def curves(self) -> ReplicaCurves:
         """The replicas' curves of an analysis, as numbers. Raises StoreError."""
         return self.derived("curves", lambda: curve_tables.read(self._cluster, self.id))
 
+    def facts(self) -> pa.Table:
+        """One row per partition for the committed target, with the flags consumed and free.
+
+        `reclaimable` has a row for each other target, too, and is several times as large.
+        """
+        return self.derived("facts", lambda: partition_facts(self.some("reclaimable", COMMITTED)))
+
     def read(self, *names: str) -> None:
-        """Read these tables now: what is read stays, even when the files are pruned."""
+        """Read these now: what is read stays, even when the files are pruned."""
+        made = {"curves": self.curves, "facts": self.facts}
         for name in names:
-            if name == "curves":
-                self.curves()
-            else:
-                self.table(name)
+            made.get(name, functools.partial(self.table, name))()
 
     def derived(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` computes from these tables, kept beside them. It must be immutable."""
@@ -113,12 +123,9 @@ def findings_of(screen: Screen) -> Tables:
     return screen.findings
 
 
-def facts_of(screen: Screen, target: str = "committed") -> pa.Table:
-    """One row per partition for `target`, with the flags consumed and free."""
-    found = findings_of(screen)
-    return found.derived(
-        f"facts {target}", lambda: partition_facts(found.table("reclaimable"), target)
-    )
+def facts_of(screen: Screen) -> pa.Table:
+    """`Tables.facts` of the analysis that is shown."""
+    return findings_of(screen).facts()
 
 
 def headline_of(screen: Screen) -> Headline:

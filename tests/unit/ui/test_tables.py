@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -13,7 +14,7 @@ from dashboard.ui import fleet, making_room, overview, reclaimable, treemap
 from dashboard.ui.components import markup
 from dashboard.ui.session.context import Choice
 from dashboard.views import colours, topic_rows
-from dashboard.views.facts import partition_facts, topics_where
+from dashboard.views.facts import COMMITTED, partition_facts, topics_where
 from dashboard.views.headline import blockers_by_group, headline
 from dashboard.views.topic_rows import Filters, TopicRow
 from tests.support import sample_store
@@ -247,3 +248,21 @@ def test_fleet_says_of_a_disk_whose_pace_is_not_known_what_is_not_known() -> Non
 def test_a_setting_that_brokers_do_not_tell_is_no_word_of_pythons() -> None:
     assert markup.setting("<7>") == "&lt;7&gt;"
     assert ">not set<" in markup.setting(None) and "secret" in markup.setting(None)
+
+
+def test_of_a_guard_that_many_partitions_have_the_text_is_held_once(cluster: ClusterStore) -> None:
+    told = finding(cluster, "reclaimable")
+    facts = partition_facts(told)
+    texts = facts["guards"].combine_chunks().values.field("reason")
+    assert pa.types.is_dictionary(texts.type) and len(texts.dictionary) < len(texts)
+    of_one = told.filter(COMMITTED).to_pylist()
+    assert [[g["reason"] for g in row] for row in facts["guards"].to_pylist()] == [
+        [g["reason"] for g in row["guards"] or ()] for row in of_one
+    ]
+
+
+def test_the_table_of_topics_is_small_on_its_way_to_a_browser(cluster: ClusterStore) -> None:
+    shown, _ = reclaimable.frame(list(rows(cluster).values()), {})
+    many = pd.concat([shown] * 500)
+    beside_names = many.memory_usage(index=False, deep=True).drop("Topic").sum()
+    assert beside_names / len(many) < 60
