@@ -113,12 +113,9 @@ def judged(
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
     """The findings table without its stamps."""
-    schema = FINDING_TABLES["orphans"].schema
-    kept = pa.schema([field for field in schema if field.name not in _STAMP])
-    return pa.Table.from_pylist(list(rows), schema=kept)
+    return pa.Table.from_pylist(list(rows), schema=FINDING_TABLES["orphans"].unstamped.schema)
 
 
-_STAMP = ("snapshot_id", "taken_at")
 _CARRIED = (
     "broker_id", "log_dir", "directory", "topic", "partition", "topic_id", "kind", "size_bytes",
     "index_bytes", "allocated_bytes", "newest_at", "first_seen_at", "last_seen_at",

@@ -61,9 +61,7 @@ def unassigned(cluster: ClusterStore, ids: Sequence[str]) -> pa.Table:
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
     """The findings table without its stamps."""
-    spec = FINDING_TABLES["sightings"]
-    schema = pa.schema([field for field in spec.schema if field.name not in _STAMP])
-    return pa.Table.from_pylist(list(rows), schema=schema)
+    return pa.Table.from_pylist(list(rows), schema=FINDING_TABLES["sightings"].unstamped.schema)
 
 
 def step(
@@ -134,7 +132,6 @@ def carried(row: Row, proved: bool) -> Row:
 
 PROVED = "sightings_proved"  # the detail of an analysis that counted by proved clocks alone
 _AT_ONCE = 16  # snapshots in one statement: their folders are shuffled together
-_STAMP = ("snapshot_id", "taken_at")
 _OF_A_SCAN = (
     "topic_id", "size_bytes", "index_bytes", "allocated_bytes", "newest_at", "scanned_at",
     "log_end_offset",

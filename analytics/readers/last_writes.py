@@ -30,9 +30,7 @@ _KEY = ["topic", "partition"]
 _TIMES = ("moved_at", "known_since", "seen_at")
 _NEVER = np.iinfo(np.int64).min
 _TIME = pa.timestamp("us", tz="UTC")
-_COLUMNS = [
-    n for n in FINDING_TABLES["last_writes"].schema.names if n not in ("snapshot_id", "taken_at")
-]
+_COLUMNS = FINDING_TABLES["last_writes"].unstamped.schema.names
 
 
 @dataclass(frozen=True)

@@ -154,9 +154,7 @@ _LAGS = ("lag_low_ms", "lag_high_ms", "before_low_ms", "before_high_ms")
 _TIMES = ("pane_from", "since", "seen_at", "groups_since")
 _VALUES = ("position", *_LAGS, *_TIMES)
 _TIME = pa.timestamp("us", tz="UTC")
-_COLUMNS = [
-    n for n in FINDING_TABLES["reader_lags"].schema.names if n not in ("snapshot_id", "taken_at")
-]
+_COLUMNS = FINDING_TABLES["reader_lags"].unstamped.schema.names
 
 
 @dataclass(frozen=True)
