@@ -11,7 +11,7 @@ from datetime import datetime
 
 from dashboard.core.clock import microseconds
 from dashboard.domain.model import Group
-from dashboard.purge.plan.claims import GroupClaim
+from dashboard.purge.plan.claims import GroupClaim, alive
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.guards import Waive, Waiver
 from dashboard.purge.plan.plan import Plan, PlannedPartition
@@ -143,11 +143,6 @@ def _revived(
         if why:
             return f"{why}. Plan again."
     return None
-
-
-def alive(group: Group | None) -> bool:
-    """Whether a group has members, or nobody can tell."""
-    return group is not None and group.members != 0
 
 
 def _lives_again(waiver: Waiver, group: Group | None, place: int | None, target: int) -> str | None:
