@@ -23,9 +23,7 @@ from dashboard.topics.retention_fit import SHORTER, RetentionFit
 
 _QUIET = timedelta(days=1)  # what was written to since then is no row
 _GUARD = [field.name for field in fields(WantedBy)]
-_SCHEMA = pa.schema(
-    [f for f in FINDING_TABLES["idle_topics"].schema if f.name not in ("snapshot_id", "taken_at")]
-)
+_SCHEMA = FINDING_TABLES["idle_topics"].unstamped.schema
 
 
 def idle_topics(
@@ -188,9 +186,7 @@ _HOUR = 3_600_000
 _TIME = pa.timestamp("us", tz="UTC")
 _FREED = ("freed_low_bytes", "freed_likely_bytes", "freed_high_bytes")
 _SIDES = ("soonest", "likely", "latest")  # what most stays, and so least is freed, comes first
-_FIT_SCHEMA = pa.schema(
-    [f for f in FINDING_TABLES["retention_fit"].schema if f.name not in ("snapshot_id", "taken_at")]
-)
+_FIT_SCHEMA = FINDING_TABLES["retention_fit"].unstamped.schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def compute(
     settings: Settings,
     *,
     base: Manifest | None,
-    before: Sequence[Manifest] = (),
+    before: Sequence[Manifest],
     left_out: Mapping[str, str],
 ) -> Findings:
     """All findings of one snapshot; the long ones as files in the writer's folder.

@@ -26,8 +26,7 @@ from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
 
-_SCHEMA = FINDING_TABLES["counters"].schema
-_READ = [name for name in _SCHEMA.names if name not in {"snapshot_id", "taken_at"}]
+_SCHEMA = FINDING_TABLES["counters"].unstamped.schema
 _PARTS = ("from", "n", "last_at", "since", "amount", "resets", "missed")
 _NAMES = pa.array(COUNTERS.values(), pa.string())
 
@@ -46,7 +45,7 @@ def new(cluster: ClusterStore, base: Manifest | None, snapshot: Manifest) -> lis
 
 
 def carried(
-    cluster: ClusterStore, base: Manifest | None, columns: Sequence[str] = _READ
+    cluster: ClusterStore, base: Manifest | None, columns: Sequence[str] = _SCHEMA.names
 ) -> pa.Table:
     """`counters` of the analysis to go on from, or none."""
     counted = carrying(base)
@@ -129,7 +128,7 @@ def to_table(found: Counters) -> pa.Table:
     }
     for name, both in (("hour", found.hour), ("day", found.day)):
         columns |= _columns(name, both.now) | _columns(f"{name}_before", both.before)
-    return pa.table({name: columns[name].cast(_SCHEMA.field(name).type) for name in _READ})
+    return pa.table({field.name: columns[field.name].cast(field.type) for field in _SCHEMA})
 
 
 def _columns(prefix: str, pane: Pane) -> dict[str, pa.Array]:

@@ -30,13 +30,7 @@ SILENT_SECONDS = 30.0
 TRENDS = ("steady", "catching up", "falling behind", "stuck")
 _STEADY, _CATCHING_UP, _FALLING, _STUCK = range(len(TRENDS))
 
-_SCHEMA = pa.schema(
-    [
-        field
-        for field in FINDING_TABLES["slow_followers"].schema
-        if field.name not in {"snapshot_id", "taken_at"}
-    ]
-)
+_SCHEMA = FINDING_TABLES["slow_followers"].unstamped.schema
 _COLUMNS = _SCHEMA.names
 
 

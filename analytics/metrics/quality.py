@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.core.arrow import records
+from dashboard.core.arrow import records, shaped
 from dashboard.store.tables import FINDING_TABLES
 
 _Row = dict[str, Any]
@@ -82,15 +82,7 @@ def _all(table: str, rows: pa.Table) -> pa.Table:
 
 def _counts(table: str, broker_id: pa.ChunkedArray, **columns: pa.ChunkedArray) -> pa.Table:
     known = {"table": pa.repeat(table, len(broker_id)), "broker_id": broker_id, **columns}
-    return pa.table(
-        [
-            known[field.name].cast(field.type)
-            if field.name in known
-            else pa.nulls(len(broker_id), field.type)
-            for field in _COUNTS
-        ],
-        schema=_COUNTS,
-    )
+    return shaped(known, len(broker_id), _COUNTS)
 
 
 def summed(found: pa.Table) -> pa.Table:
@@ -118,8 +110,7 @@ def quality(found: pa.Table, read: Mapping[str, pa.Table], incomplete: Sequence[
         _whole(told["group_offsets", None]),
         _whole(groups, "; ".join(incomplete) or None),
     ]
-    spec = FINDING_TABLES["quality"]
-    return pa.Table.from_pylist(rows, schema=spec.schema).drop_columns(["snapshot_id", "taken_at"])
+    return pa.Table.from_pylist(rows, schema=FINDING_TABLES["quality"].unstamped.schema)
 
 
 def with_left_out(found: pa.Table, left_out: Mapping[str, str]) -> pa.Table:

@@ -55,9 +55,7 @@ _COUNTS = pa.schema(
 _HOSTS = pa.schema([("snapshot_id", _TEXT), ("topic", _TEXT), ("broker_id", _I32)])
 _TORN = pa.schema([("snapshot_id", _TEXT)])
 _ROWS = {"commits": _COMMITS, "leaders": _LEADERS, "hosts": _HOSTS, "counts": _COUNTS}
-_FOUND = pa.schema(
-    [f for f in FINDING_TABLES[TABLE].schema if f.name not in ("snapshot_id", "taken_at")]
-)
+_FOUND = FINDING_TABLES[TABLE].unstamped.schema
 _OUT, _IN = "out", "in"
 _OVER_ALL, _BY_TOPIC, _TOTAL, _EVERY, _ENDS = "over all", "by topic", "total", "every", "ends"
 

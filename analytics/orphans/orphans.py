@@ -18,7 +18,6 @@ from analytics.orphans import sightings
 from analytics.orphans.broker_facts import Brokers
 from analytics.orphans.suspects import Suspect
 from analytics.tables import Tables
-from dashboard.core.clock import format_time
 from dashboard.domain.acts import (
     CHECKPOINT_ENTRY,
     LATE_DELETE,
@@ -104,7 +103,7 @@ def judged(
             "directory": None if row["kind"] == CHECKPOINT_ENTRY else row["directory"],
             "current_topic_id": current.name_id if current else None,
             "verdict": said.verdict, "reason": said.reason, "check_at": said.check_at,
-            "evidence": evidence_told(row, current, taken_at),
+            "evidence": sightings.evidence_told(row, current, taken_at),
             "folder": row["folder"], "seen_now": current is not None,
             "told_bytes": current.told_bytes if current else None,
         })  # fmt: skip
@@ -113,12 +112,9 @@ def judged(
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
     """The findings table without its stamps."""
-    schema = FINDING_TABLES["orphans"].schema
-    kept = pa.schema([field for field in schema if field.name not in _STAMP])
-    return pa.Table.from_pylist(list(rows), schema=kept)
+    return pa.Table.from_pylist(list(rows), schema=FINDING_TABLES["orphans"].unstamped.schema)
 
 
-_STAMP = ("snapshot_id", "taken_at")
 _CARRIED = (
     "broker_id", "log_dir", "directory", "topic", "partition", "topic_id", "kind", "size_bytes",
     "index_bytes", "allocated_bytes", "newest_at", "first_seen_at", "last_seen_at",
@@ -381,66 +377,3 @@ def in_words(duration: timedelta) -> str:
     first, rest = parts[0], parts[1:2]
     words = [first, *(part for part in rest if part[0])]
     return " ".join(f"{count} {unit}" for count, unit in words)
-
-
-# The evidence of one orphan in words: what was seen, by whom and when.
-
-
-def evidence_told(seen: Row, today: Suspect | None, taken_at: datetime) -> str:
-    """Sentences for an evidence card. `seen` is its sighting, `today` the snapshot's suspect."""
-    sentences = [_looks(seen), _by_scan(seen)]
-    if today is None:
-        sentences.append(f"The snapshot of {format_time(taken_at)} could not look for it.")
-    else:
-        sentences += [_by_broker(seen, today, taken_at), _by_metadata(seen, today, taken_at)]
-    return " ".join(sentence for sentence in sentences if sentence)
-
-
-def _looks(seen: Row) -> str:
-    looks = seen["snapshots_seen"]
-    first = format_time(seen["first_seen_at"])
-    if looks == 1:
-        return f"Seen once, at {first}."
-    return f"Seen {looks} times, from {first} to {format_time(seen['last_seen_at'])}."
-
-
-def _by_scan(seen: Row) -> str:
-    if seen["scanned_at"] is None:
-        return "No inventory shows it."
-    scan = f"The inventory of {format_time(seen['scanned_at'])}"
-    if seen["folder"] == "checkpoint":
-        return f"{scan} shows a checkpoint entry of it in {seen['log_dir']} and no folder there."
-    topic_id = seen["topic_id"]
-    named = f"topic id {topic_id}" if topic_id else "no topic id"
-    return f"{scan} shows {seen['log_dir']}/{seen['directory']} with {named}."
-
-
-def _by_broker(seen: Row, today: Suspect, taken_at: datetime) -> str:
-    if not today.answered:
-        return f"Broker {seen['broker_id']} did not answer for that log dir."
-    if seen["folder"] in ("stray", "delete"):
-        return "DescribeLogDirs never lists such a folder."
-    bytes_there = f"lists it with {today.told_bytes} bytes"
-    said = bytes_there if today.listed else "does not list it there"
-    return f"DescribeLogDirs of {format_time(taken_at)} {said}."
-
-
-def _by_metadata(seen: Row, today: Suspect, taken_at: datetime) -> str:
-    topic, moment = seen["topic"], format_time(taken_at)
-    if not today.has_topic and today.replicas is None and today.name_id is None:
-        return f"The metadata of {moment} knows no topic {topic}."
-    names = today.name_id or "no id"
-    said = f"The metadata of {moment} has topic {topic} with {names}"
-    if today.replicas is None:
-        return f"{said}, without a partition {seen['partition']}."
-    placed = f"{said}; partition {seen['partition']} is on brokers {_list(today.replicas)}"
-    if today.adding or today.removing:
-        return (
-            f"{placed}, being reassigned: adding {_list(today.adding)}, "
-            f"removing {_list(today.removing)}."
-        )
-    return f"{placed}, no reassignment."
-
-
-def _list(brokers: Sequence[int] | None) -> str:
-    return ", ".join(map(str, brokers or ())) or "none"

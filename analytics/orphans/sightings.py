@@ -13,6 +13,7 @@ from analytics.orphans import suspects
 from analytics.orphans.suspects import Suspect
 from analytics.readers.holds import oldest_kept
 from analytics.tables import Tables
+from dashboard.core.clock import format_time
 from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
@@ -61,9 +62,7 @@ def unassigned(cluster: ClusterStore, ids: Sequence[str]) -> pa.Table:
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
     """The findings table without its stamps."""
-    spec = FINDING_TABLES["sightings"]
-    schema = pa.schema([field for field in spec.schema if field.name not in _STAMP])
-    return pa.Table.from_pylist(list(rows), schema=schema)
+    return pa.Table.from_pylist(list(rows), schema=FINDING_TABLES["sightings"].unstamped.schema)
 
 
 def step(
@@ -134,7 +133,6 @@ def carried(row: Row, proved: bool) -> Row:
 
 PROVED = "sightings_proved"  # the detail of an analysis that counted by proved clocks alone
 _AT_ONCE = 16  # snapshots in one statement: their folders are shuffled together
-_STAMP = ("snapshot_id", "taken_at")
 _OF_A_SCAN = (
     "topic_id", "size_bytes", "index_bytes", "allocated_bytes", "newest_at", "scanned_at",
     "log_end_offset",
@@ -159,3 +157,66 @@ def _suspects(
         some = asked[start : start + _AT_ONCE]
         found |= zip((s.id for s in some), suspects.suspects(tables, some), strict=True)
     return [found.get(snapshot.id, []) for snapshot in snapshots]
+
+
+# A sighting in words, as evidence of an orphan: what was seen, by whom and when.
+
+
+def evidence_told(seen: Row, today: Suspect | None, taken_at: datetime) -> str:
+    """Sentences for an evidence card. `seen` is its sighting, `today` the snapshot's suspect."""
+    sentences = [_looks(seen), _by_scan(seen)]
+    if today is None:
+        sentences.append(f"The snapshot of {format_time(taken_at)} could not look for it.")
+    else:
+        sentences += [_by_broker(seen, today, taken_at), _by_metadata(seen, today, taken_at)]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _looks(seen: Row) -> str:
+    looks = seen["snapshots_seen"]
+    first = format_time(seen["first_seen_at"])
+    if looks == 1:
+        return f"Seen once, at {first}."
+    return f"Seen {looks} times, from {first} to {format_time(seen['last_seen_at'])}."
+
+
+def _by_scan(seen: Row) -> str:
+    if seen["scanned_at"] is None:
+        return "No inventory shows it."
+    scan = f"The inventory of {format_time(seen['scanned_at'])}"
+    if seen["folder"] == "checkpoint":
+        return f"{scan} shows a checkpoint entry of it in {seen['log_dir']} and no folder there."
+    topic_id = seen["topic_id"]
+    named = f"topic id {topic_id}" if topic_id else "no topic id"
+    return f"{scan} shows {seen['log_dir']}/{seen['directory']} with {named}."
+
+
+def _by_broker(seen: Row, today: Suspect, taken_at: datetime) -> str:
+    if not today.answered:
+        return f"Broker {seen['broker_id']} did not answer for that log dir."
+    if seen["folder"] in ("stray", "delete"):
+        return "DescribeLogDirs never lists such a folder."
+    bytes_there = f"lists it with {today.told_bytes} bytes"
+    said = bytes_there if today.listed else "does not list it there"
+    return f"DescribeLogDirs of {format_time(taken_at)} {said}."
+
+
+def _by_metadata(seen: Row, today: Suspect, taken_at: datetime) -> str:
+    topic, moment = seen["topic"], format_time(taken_at)
+    if not today.has_topic and today.replicas is None and today.name_id is None:
+        return f"The metadata of {moment} knows no topic {topic}."
+    names = today.name_id or "no id"
+    said = f"The metadata of {moment} has topic {topic} with {names}"
+    if today.replicas is None:
+        return f"{said}, without a partition {seen['partition']}."
+    placed = f"{said}; partition {seen['partition']} is on brokers {_listed(today.replicas)}"
+    if today.adding or today.removing:
+        return (
+            f"{placed}, being reassigned: adding {_listed(today.adding)}, "
+            f"removing {_listed(today.removing)}."
+        )
+    return f"{placed}, no reassignment."
+
+
+def _listed(brokers: Sequence[int] | None) -> str:
+    return ", ".join(map(str, brokers or ())) or "none"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,18 +29,16 @@ from dashboard.store.tables import FINDING_TABLES
 
 _KEY = ["topic", "partition"]
 _TIMES = ("moved_at", "known_since", "seen_at")
-_NEVER = np.iinfo(np.int64).min
+NEVER = np.iinfo(np.int64).min
 _TIME = pa.timestamp("us", tz="UTC")
-_COLUMNS = [
-    n for n in FINDING_TABLES["last_writes"].schema.names if n not in ("snapshot_id", "taken_at")
-]
+_COLUMNS = FINDING_TABLES["last_writes"].unstamped.schema.names
 
 
 @dataclass(frozen=True)
 class _Ends:
     """Per partition of `places` (_KEY and topic_id) its log end and _TIMES, microseconds.
 
-    All are _NEVER where the end was not read yet, `moved_at` also where it has not moved.
+    All are NEVER where the end was not read yet, `moved_at` also where it has not moved.
     """
 
     places: pa.Table
@@ -73,18 +72,18 @@ def _stepped(before: _Ends, cluster: ClusterStore, snapshot: Manifest) -> _Ends:
     places, end, told = _read(cluster, snapshot)
     at = microseconds(snapshot.taken_at)
     row = matched(places, before.places, _KEY)
-    was = {name: np.append(values, _NEVER)[row] for name, values in before.times.items()}
+    was = {name: np.append(values, NEVER)[row] for name, values in before.times.items()}
     anew = other_topic(places, before.places, row) | (was["seen_at"] > at)
-    known = (was["known_since"] != _NEVER) & ~anew
+    known = (was["known_since"] != NEVER) & ~anew
     told = told & clock_was_right(snapshot)
-    old = np.append(before.end, _NEVER)[row]
+    old = np.append(before.end, NEVER)[row]
     moved = told & known & (end != old)
     times = {
-        "moved_at": np.where(moved, at, np.where(known, was["moved_at"], _NEVER)),
-        "known_since": np.where(known, was["known_since"], np.where(told, at, _NEVER)),
-        "seen_at": np.where(told, at, np.where(known, was["seen_at"], _NEVER)),
+        "moved_at": np.where(moved, at, np.where(known, was["moved_at"], NEVER)),
+        "known_since": np.where(known, was["known_since"], np.where(told, at, NEVER)),
+        "seen_at": np.where(told, at, np.where(known, was["seen_at"], NEVER)),
     }
-    return _Ends(places, np.where(told, end, np.where(known, old, _NEVER)), times)
+    return _Ends(places, np.where(told, end, np.where(known, old, NEVER)), times)
 
 
 def _read(cluster: ClusterStore, snapshot: Manifest) -> tuple[pa.Table, Ints, Flags]:
@@ -101,7 +100,7 @@ def _read(cluster: ClusterStore, snapshot: Manifest) -> tuple[pa.Table, Ints, Fl
     lengths = [pc.list_value_length(rows[name]) for name in ("isr", "replicas")]
     whole = known_true(pc.greater_equal(*lengths))
     told = pc.and_(rows["high_watermark"].is_valid(), whole).to_numpy()
-    return rows.select([*_KEY, "topic_id"]), integers(rows["high_watermark"], _NEVER), told
+    return rows.select([*_KEY, "topic_id"]), integers(rows["high_watermark"], NEVER), told
 
 
 def other_topic(places: pa.Table, before: pa.Table, row: Ints) -> Flags:
@@ -115,9 +114,9 @@ def other_topic(places: pa.Table, before: pa.Table, row: Ints) -> Flags:
 def _remembered(found: _Ends, known: _Ends) -> _Ends:
     """`found`, and of ends that an earlier analysis knew as they still are, since when it did."""
     row = matched(found.places, known.places, _KEY)
-    same = (np.append(known.end, _NEVER)[row] == found.end) & (found.end != _NEVER)
+    same = (np.append(known.end, NEVER)[row] == found.end) & (found.end != NEVER)
     same &= ~other_topic(found.places, known.places, row)
-    earlier = {name: np.append(values, _NEVER)[row] for name, values in known.times.items()}
+    earlier = {name: np.append(values, NEVER)[row] for name, values in known.times.items()}
     longer = same & (earlier["known_since"] < found.times["known_since"])
     times = {
         name: np.where(longer, earlier[name], values) if name != "seen_at" else values
@@ -127,14 +126,14 @@ def _remembered(found: _Ends, known: _Ends) -> _Ends:
 
 
 def _from_table(table: pa.Table) -> _Ends:
-    times = {name: integers(table[name].cast(pa.int64()), _NEVER) for name in _TIMES}
-    end = integers(table["log_end_offset"], _NEVER)
+    times = {name: integers(table[name].cast(pa.int64()), NEVER) for name in _TIMES}
+    end = integers(table["log_end_offset"], NEVER)
     return _Ends(table.select([*_KEY, "topic_id"]), end, times)
 
 
 def _to_table(found: _Ends) -> pa.Table:
-    columns = {"log_end_offset": pa.array(found.end, mask=found.end == _NEVER)} | {
-        name: pa.array(values, mask=values == _NEVER).cast(_TIME)
+    columns = {"log_end_offset": pa.array(found.end, mask=found.end == NEVER)} | {
+        name: pa.array(values, mask=values == NEVER).cast(_TIME)
         for name, values in found.times.items()
     }
     places = {name: found.places[name] for name in found.places.column_names}
@@ -181,3 +180,119 @@ _SUMS = {
     "partitions": "sum", "unread": "sum", "never_known": "sum", "moved_at": "max",
     "known_since": "max", "records": "sum", "size_bytes": "sum", "unmeasured": "sum",
 }  # fmt: skip
+
+
+# When logs ended where: a few knots per partition, closer together the younger they are.
+#
+# Ends only grow, so two knots bound when any record between them came.
+
+KNOTS = 24
+_MINUTE = 60_000_000
+_LONGEST = 60 * 24 * 60 * _MINUTE  # older than this one knot is enough
+Grid = npt.NDArray[np.int64]  # a row per partition, KNOTS wide
+
+
+@dataclass(frozen=True)
+class Knots:
+    """Times (microseconds) and log ends, oldest first; only the first `count` of a row are any.
+
+    A log that stood still has two knots of one end: the first and the last moment of it.
+    """
+
+    times: Grid
+    ends: Grid
+    count: Ints
+
+    @property
+    def newest_end(self) -> Ints:
+        """NEVER where there is no knot."""
+        last = self.ends[np.arange(len(self.count)), np.maximum(self.count - 1, 0)]
+        return np.where(self.count > 0, last, NEVER)
+
+    def taken(self, row: Ints) -> Knots:
+        """Those of other rows; none where the row is -1."""
+        none = np.full((1, KNOTS), NEVER)
+        return Knots(
+            np.concatenate([self.times, none])[row],
+            np.concatenate([self.ends, none])[row],
+            np.append(self.count, 0)[row],
+        )
+
+    def forgotten(self, rows: Flags) -> Knots:
+        """Without those of these rows."""
+        return Knots(self.times, self.ends, np.where(rows, 0, self.count))
+
+    def youngest(self, offset: Ints, at: int) -> Ints:
+        """How old at least the record at each offset was `at` that time; 0 past the newest end."""
+        passed = self._passed(offset)
+        first = self.times[np.arange(len(offset)), np.minimum(passed, KNOTS - 1)]
+        return np.where(passed < self.count, at - first, 0)
+
+    def oldest(self, offset: Ints, at: int) -> Ints:
+        """How old at most; NEVER where no knot lies at or below the offset."""
+        passed = self._passed(offset)
+        last = self.times[np.arange(len(offset)), np.maximum(passed - 1, 0)]
+        return np.where(passed > 0, at - last, NEVER)
+
+    def _passed(self, offset: Ints) -> Ints:
+        """How many knots lie at or below each offset."""
+        there = np.arange(KNOTS) < self.count[:, None]
+        found = ((self.ends <= offset[:, None]) & there).sum(axis=1)
+        return np.asarray(found, dtype=np.int64)
+
+    def lists(self) -> tuple[pa.Array, pa.Array]:
+        """Times and ends as lists, for a table."""
+        there = np.arange(KNOTS) < self.count[:, None]
+        at = pa.array(np.concatenate([[0], np.cumsum(self.count)]).astype(np.int32))
+        times = pa.array(self.times[there]).cast(_TIME)
+        return pa.ListArray.from_arrays(at, times), pa.ListArray.from_arrays(
+            at, pa.array(self.ends[there])
+        )
+
+
+def from_lists(times: pa.ChunkedArray, ends: pa.ChunkedArray) -> Knots:
+    """The knots of two columns of lists."""
+    count = integers(pc.list_value_length(times), 0)
+    there = np.arange(KNOTS) < count[:, None]
+    found = []
+    for lists in (times, ends):
+        grid = np.full((len(count), KNOTS), NEVER)
+        grid[there] = integers(pc.list_flatten(lists).cast(pa.int64()), NEVER)
+        found.append(grid)
+    return Knots(found[0], found[1], count)
+
+
+def added(before: Knots, told: Flags, end: Ints, at: int) -> Knots:
+    """One knot more where the end was `told`, at a time that is not before the newest knot's."""
+    rows = np.arange(len(end))
+    count = before.count
+    last, second = np.maximum(count - 1, 0), np.maximum(count - 2, 0)
+    stands = (count > 1) & (before.ends[rows, last] == end) & (before.ends[rows, second] == end)
+    known = (count > 0) & (before.times[rows, last] == at)
+    times, ends = before.times.copy(), before.ends.copy()
+    moved = told & stands
+    times[rows[moved], last[moved]] = at
+    more = told & ~stands & ~known
+    thin = more & (count == KNOTS)
+    _drop(times, ends, np.flatnonzero(thin), at)
+    to = np.where(thin, KNOTS - 1, count)
+    times[rows[more], to[more]] = at
+    ends[rows[more], to[more]] = end[more]
+    return Knots(times, ends, np.where(more, to + 1, count))
+
+
+def _drop(times: Grid, ends: Grid, rows: Ints, at: int) -> None:
+    """Of full rows the knot without which ages are told best, relative to how old they are."""
+    if not len(rows):
+        return
+    own = times[rows]
+    age = (at - own) + _MINUTE
+    lost = np.full(own.shape, np.inf)
+    lost[:, 1:-1] = age[:, :-2] / age[:, 2:]
+    lost[:, 0] = np.where(age[:, 1] > _LONGEST, 0.0, np.inf)
+    gone = np.argmin(lost, axis=1)
+    keep = np.arange(KNOTS) != gone[:, None]
+    for grid in (times, ends):
+        left = grid[rows][keep].reshape(len(rows), KNOTS - 1)
+        grid[rows, : KNOTS - 1] = left
+        grid[rows, KNOTS - 1] = NEVER

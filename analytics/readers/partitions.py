@@ -179,11 +179,7 @@ def window_starts(cluster: ClusterStore, snapshot: Manifest, topics: pa.Table) -
 # Per partition and target: what a purge would take, how many bytes, and what stands against it.
 
 _BYTES = ("low", "likely", "high", "at_once", "at_once_low", "at_once_high")
-_COLUMNS = [
-    name
-    for name in FINDING_TABLES["reclaimable"].schema.names
-    if name not in {"snapshot_id", "taken_at"}
-]
+_COLUMNS = FINDING_TABLES["reclaimable"].unstamped.schema.names
 
 
 def measurable(replicas: pa.Table, topics: pa.Table) -> pa.Table:

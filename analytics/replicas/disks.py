@@ -176,10 +176,9 @@ def disks(
         if log_dir.error is None or key in by_dir:
             parts |= _of_replicas(by_dir.get(key, _Sums(*key)), here)
         rows.append(_row(log_dir, parts) | {"inventory_at": scanned_at})
-    return pa.Table.from_pylist(rows, schema=FINDING_TABLES["disks"].schema).drop_columns(_STAMP)
+    return pa.Table.from_pylist(rows, schema=FINDING_TABLES["disks"].unstamped.schema)
 
 
-_STAMP = ["snapshot_id", "taken_at"]
 _OF_LIVE = "guarded_bytes"
 _INVENTORIED = ("stray_bytes", "orphan_bytes", "delete_bytes", "index_bytes")
 

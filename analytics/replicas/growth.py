@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from analytics.replicas import panes
 from analytics.replicas.panes import SECOND, Floats, Panes, Spread
 from analytics.replicas.trends import DISK, SIZE, Trends
-from dashboard.core.arrow import column
+from dashboard.core.arrow import column, shaped
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Flags, Ints
 from dashboard.store.tables import FINDING_TABLES
@@ -20,9 +20,7 @@ from dashboard.store.tables import FINDING_TABLES
 LEAST_SAMPLES = 3
 LEAST_SECONDS = 600  # shorter windows follow single batches and segments
 _HOUR, _DAY = 3600, 86400
-_SCHEMA = pa.schema(
-    [f for f in FINDING_TABLES["growth"].schema if f.name not in ("snapshot_id", "taken_at")]
-)
+_SCHEMA = FINDING_TABLES["growth"].unstamped.schema
 
 
 @dataclass(frozen=True)
@@ -184,14 +182,7 @@ def _dirs(table: pa.Table) -> pa.Array:
 
 
 def _table(columns: Mapping[str, pa.Array]) -> pa.Table:
-    rows = len(next(iter(columns.values())))
-    return pa.table(
-        [
-            columns[f.name].cast(f.type) if f.name in columns else pa.nulls(rows, f.type)
-            for f in _SCHEMA
-        ],
-        schema=_SCHEMA,
-    )
+    return shaped(columns, len(next(iter(columns.values()))), _SCHEMA)
 
 
 # How sure the slope of a straight line through samples is: the interval of a disk's growth.

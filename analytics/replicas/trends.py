@@ -25,7 +25,7 @@ from analytics.replicas.history import Step
 from analytics.replicas.panes import SECOND, Kind, Pane, Panes, Samples
 from analytics.replicas.points import matched
 from dashboard.core import clock
-from dashboard.core.arrow import column, places
+from dashboard.core.arrow import column, places, shaped
 from dashboard.estimate.curve_tables import PLACE, integers
 from dashboard.estimate.curves import Flags, Ints
 from dashboard.store.snapshot_files import Manifest
@@ -203,8 +203,8 @@ def _known(table: pa.Table, name: str) -> tuple[Flags, Ints]:
 
 
 PANES = ("before", "running")
-_SCHEMA = FINDING_TABLES["trends"].schema
-_READ = [name for name in _SCHEMA.names if name not in {"snapshot_id", "taken_at", "pane"}]
+_SCHEMA = FINDING_TABLES["trends"].unstamped.schema
+_READ = [name for name in _SCHEMA.names if name != "pane"]
 _PREFIXED = ("from", "n", "first_at", "last_at", "since", "x", "xx")
 
 
@@ -299,16 +299,7 @@ def _piece(pane: str, where: pa.Table, columns: dict[str, pa.Array]) -> pa.Table
         **{name: where[name] for name in where.column_names},
         **columns,
     }
-    fields = [field for field in _SCHEMA if field.name not in ("snapshot_id", "taken_at")]
-    return pa.table(
-        [
-            known[field.name].cast(field.type)
-            if field.name in known
-            else pa.nulls(where.num_rows, field.type)
-            for field in fields
-        ],
-        schema=pa.schema(fields),
-    )
+    return shaped(known, where.num_rows, _SCHEMA)
 
 
 def _columns(pane: Pane, kind: str) -> dict[str, pa.Array]:

@@ -50,7 +50,7 @@ class ConfigsAnswer(NamedTuple):
 
 
 def read_configs(
-    connection: Connection, topics: Iterable[str], brokers: Iterable[int] = ()
+    connection: Connection, topics: Iterable[str], brokers: Iterable[int]
 ) -> ConfigsAnswer:
     """Effective values of TOPIC_KEYS and BROKER_KEYS. A broker's are asked of itself.
 

@@ -49,7 +49,7 @@ class GroupOffsetsAnswer:
 def read_group_offsets(
     connection: Connection,
     groups: Mapping[int, list[str]],
-    topics: Mapping[str, TopicState | None] | None = None,
+    topics: Mapping[str, TopicState | None] | None,
 ) -> GroupOffsetsAnswer:
     """All committed offsets of groups (coordinator's broker id -> group ids).
 

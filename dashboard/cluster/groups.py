@@ -47,9 +47,9 @@ class _Found:
 
 def read_groups(
     connection: Connection,
-    topics: Iterable[str] | Mapping[str, TopicState | None] = (),
+    topics: Iterable[str] | Mapping[str, TopicState | None],
     *,
-    with_offsets: bool = True,
+    with_offsets: bool,
 ) -> GroupListing:
     """All groups of all brokers, sorted; `incomplete` names each reason to doubt the list.
 

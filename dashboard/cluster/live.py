@@ -300,8 +300,8 @@ def connect(
 
 def read_log_dirs(
     connection: Connection,
-    partitions: Iterable[TopicPartition] | None = None,
-    brokers: Iterable[int] | None = None,
+    partitions: Iterable[TopicPartition] | None,
+    brokers: Iterable[int] | None,
 ) -> LogDirsAnswer:
     """Log dirs and replica sizes of all alive brokers, or of `brokers`, alive or not.
 

@@ -143,7 +143,7 @@ class _Tiers(NamedTuple):
 def read_tiered_offsets(
     connection: Connection,
     partitions: Iterable[TopicPartition],
-    topics: Mapping[str, TopicState] | None = None,
+    topics: Mapping[str, TopicState] | None,
 ) -> dict[TopicPartition, TieredOffsets]:
     """Where the local log begins and the remote one ends, from each partition's leader.
 
@@ -283,7 +283,7 @@ def read_replica_offsets(
     connection: Connection,
     partitions: Iterable[TopicPartition],
     topics: Mapping[str, TopicState],
-    brokers: Iterable[int] | None = None,
+    brokers: Iterable[int] | None,
 ) -> tuple[ReplicaOffsets, ...]:
     """One row per replica of each partition (of `brokers` only, if given), value or error, sorted.
 

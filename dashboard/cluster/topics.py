@@ -165,7 +165,7 @@ def _partition(topic: str, found: Any) -> PartitionState:
     )
 
 
-def read_brokers(connection: Connection, assigned: Iterable[int] = ()) -> tuple[Broker, ...]:
+def read_brokers(connection: Connection, assigned: Iterable[int]) -> tuple[Broker, ...]:
     """Every broker and whether it answers now, sorted by id.
 
     That is: the alive ones of the metadata, the fenced ones (DescribeCluster v2, KIP-1073), and

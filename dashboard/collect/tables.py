@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dashboard.core.arrow import shaped
 from dashboard.domain.columns import (
     BrokerSizes,
     Flags,
@@ -33,7 +34,7 @@ from dashboard.domain.model import (
     TopicState,
 )
 from dashboard.history.epoch_ends import CutEpoch
-from dashboard.store.tables import SNAPSHOT_TABLES, TableSpec, build, conform
+from dashboard.store.tables import SNAPSHOT_TABLES, build, conform
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +120,7 @@ def build_tables(answers: Answers) -> dict[str, pa.Table]:
 
 def table_of(name: str, /, **columns: Any) -> pa.Table:
     """A table of a snapshot, sorted, without snapshot_id and taken_at; missing columns are null."""
-    return build(_unstamped(name), columns)
-
-
-def _unstamped(name: str) -> TableSpec:
-    spec = SNAPSHOT_TABLES[name]
-    return TableSpec(name, spec.key, pa.schema(list(spec.schema)[2:]))
+    return build(SNAPSHOT_TABLES[name].unstamped, columns)
 
 
 def to_arrow(name: str, table: pa.Table, snapshot_id: str, taken_at: datetime) -> pa.Table:
@@ -234,13 +230,13 @@ def replicas(
     log dir is known, never 0. Offsets belong to the live replica, not to a future one. `number`
     is a topic's number, `topic_ids` its id; the columns of every row (snapshot) are left out.
     """
-    spec = _unstamped("replicas")
+    spec = SNAPSHOT_TABLES["replicas"].unstamped
     known = keys(placement.topic, placement.partition)
     ids = pa.array(topic_ids, pa.string())
     parts = [spec.schema.empty_table()]
     for broker_id in sorted({*placement.brokers(), *sizes.brokers}):
         one = _Broker(broker_id, placement, known, sizes, number)
-        both = [_table(spec, columns, ids) for columns in (one.live(offsets), one.future())]
+        both = [_table(spec.schema, rows, ids) for rows in (one.live(offsets), one.future())]
         parts.append(pa.concat_tables(both).sort_by([(key, "ascending") for key in spec.key]))
     return pa.concat_tables(parts)
 
@@ -343,13 +339,6 @@ def _array(values: Any, known: Flags) -> pa.Array:
     return pa.array(values, mask=~known)
 
 
-def _table(spec: TableSpec, columns: Columns, topic_ids: pa.Array) -> pa.Table:
-    rows = len(columns["broker_id"])
+def _table(schema: pa.Schema, columns: Columns, topic_ids: pa.Array) -> pa.Table:
     columns["topic_id"] = topic_ids.take(columns["topic_no"])
-    arrays = [
-        columns[field.name].cast(field.type)
-        if field.name in columns
-        else pa.nulls(rows, field.type)
-        for field in spec.schema
-    ]
-    return pa.table(arrays, schema=spec.schema)
+    return shaped(columns, len(columns["broker_id"]), schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
@@ -28,6 +28,19 @@ def column(table: pa.Table, name: str) -> pa.Array:
     """A column as one array."""
     chunked = table[name]
     return chunked.combine_chunks() if chunked.num_chunks != 1 else chunked.chunk(0)
+
+
+def shaped(
+    columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, schema: pa.Schema
+) -> pa.Table:
+    """A table of this schema: each column that is there cast to its type, the others null."""
+    arrays = [
+        columns[field.name].cast(field.type)
+        if field.name in columns
+        else pa.nulls(rows, field.type)
+        for field in schema
+    ]
+    return pa.table(arrays, schema=schema)
 
 
 def distinct(rows: pa.Table) -> pa.Table:

@@ -131,7 +131,7 @@ _NEWEST_ANALYSES = 3  # readers may still be at the one or two before the newest
 
 
 def snapshots_to_keep(
-    ids: Iterable[str], now: datetime, keep: SnapshotSettings, times: Mapping[str, datetime] = {}
+    ids: Iterable[str], now: datetime, keep: SnapshotSettings, times: Mapping[str, datetime]
 ) -> set[str]:
     """The ids to keep of those given: the newest always, and what its age allows.
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dashboard.core.arrow import shaped
 from dashboard.core.canonical import parse_json, read, written
 from dashboard.core.errors import InventoryError
 from dashboard.domain.model import LogDir
@@ -198,14 +199,8 @@ def shortfalls(
 def _only(rows: pa.Table, table: str) -> pa.Table:
     """One table's rows and columns; a column that an older minor lacks is null."""
     mine = rows.filter(pc.equal(rows.column("record"), TABLES[table]))
-    fields = [f for f in SNAPSHOT_TABLES[table].schema if f.name not in ("snapshot_id", "taken_at")]
-    arrays = [
-        mine.column(field.name).cast(field.type)
-        if field.name in mine.column_names
-        else pa.nulls(mine.num_rows, field.type)
-        for field in fields
-    ]
-    return pa.table(arrays, schema=pa.schema(fields))
+    columns = {name: mine.column(name) for name in mine.column_names}
+    return shaped(columns, mine.num_rows, SNAPSHOT_TABLES[table].unstamped.schema)
 
 
 def _too_new(path: str, version: str) -> InventoryError:
@@ -223,15 +218,12 @@ META_KEY = b"lowwater.inventory"  # the footer's entry: JSON, see Recorder.summa
 
 SEGMENT, CHECKPOINT = "segment", "checkpoint"
 TABLES = {"segments": SEGMENT, "checkpoints": CHECKPOINT}
-_OF_A_SNAPSHOT = ("snapshot_id", "taken_at")
 
 
 def _schema() -> pa.Schema:
     fields = {"record": pa.field("record", pa.string())}
     for table in TABLES:
-        for field in SNAPSHOT_TABLES[table].schema:
-            if field.name not in _OF_A_SNAPSHOT:
-                fields[field.name] = field
+        fields |= {field.name: field for field in SNAPSHOT_TABLES[table].unstamped.schema}
     return pa.schema(list(fields.values()))
 
 

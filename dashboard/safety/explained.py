@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise, starmap
+from typing import NamedTuple
 
 import numpy as np
 
 from dashboard.domain.metric_names import MOST_BETWEEN, increase
-from dashboard.safety.counting import Counted, Seen, counted, lives_of, stood_still
-from dashboard.safety.progress import Passed, Sample, explained, passed, rows_of
+from dashboard.safety.progress import Passed, Sample, Told, explained, passed, rows_of
 from dashboard.safety.unseen_readers import LOOK_BYTES_PER_PARTITION, Measure, TopicReading
 
 
@@ -35,8 +35,8 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
     """
     if not samples:
         return []
-    hosts, silent, still = _hosts(samples), _silent(samples), stood_still(samples)
-    lives = lives_of(samples)
+    hosts, silent, still = _hosts(samples), _silent(samples), _stood_still(samples)
+    lives = _lives_of(samples)
     partitions = Counter(samples[-1].leaders["topic"].to_pylist())
     of_span: dict[tuple[int, ...], tuple[dict[str, int | None], dict[str, Passed]]] = {}
     found = []
@@ -63,7 +63,7 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
             )
             left = _left(span, brokers, topic, read.get(topic), reading)
             of_life = [lives[n] for n in numbers]
-            told = {b: counted(_seen(span, of_life, b, topic)) for b in brokers}
+            told = {b: _surely_counted(_seen(span, of_life, b, topic)) for b in brokers}
             found.append(_measure(reading, told, hosts[topic], span[-1].taken_at, left))
     return sorted(found, key=lambda m: (m.at, m.reading.suspected), reverse=True)
 
@@ -130,7 +130,7 @@ def _span_ms(span: list[Sample]) -> int:
 
 def _measure(
     reading: TopicReading,
-    told: Mapping[int, Counted],
+    told: Mapping[int, _Counted],
     hosts: frozenset[int],
     at: datetime,
     left_bytes: int | None,
@@ -145,7 +145,7 @@ def _measure(
         )
     elif lost:
         reading = replace(reading, why=f"the counters of broker {lost} began anew between samples")
-    least = Counted(*map(min, zip(*told.values(), strict=True)))
+    least = _Counted(*map(min, zip(*told.values(), strict=True)))
     return Measure(reading, not silent, at, least.all_ms, least.unbroken_ms, left_bytes)
 
 
@@ -153,7 +153,7 @@ def _named(brokers: Iterable[int]) -> str:
     return ", ".join(str(broker) for broker in sorted(brokers))
 
 
-def _lost(reading: TopicReading, told: Mapping[int, Counted]) -> list[int]:
+def _lost(reading: TopicReading, told: Mapping[int, _Counted]) -> list[int]:
     """The brokers that did not count for longer than two samples that are close are apart."""
     most = MOST_BETWEEN.total_seconds() * 1000
     return [b for b, of in told.items() if (reading.window_ms or 0) - of.all_ms > most]
@@ -161,11 +161,11 @@ def _lost(reading: TopicReading, told: Mapping[int, Counted]) -> list[int]:
 
 def _seen(
     span: Sequence[Sample], lives: Sequence[Mapping[int, int]], broker: int, topic: str
-) -> Iterator[Seen]:
+) -> Iterator[_Seen]:
     for sample, of_life in zip(span, lives, strict=True):
         if broker in sample.bytes_out:
             count = sample.bytes_out[broker].get(topic, 0.0)
-            yield Seen(sample.taken_at, count, of_life.get(broker, 0), sample.told.get(broker))
+            yield _Seen(sample.taken_at, count, of_life.get(broker, 0), sample.told.get(broker))
 
 
 def _by_others(
@@ -189,7 +189,7 @@ def _by_others(
         if broker in samples[n].bytes_out
     ]
     if not any(ours[1:]):
-        return _counted(count for _, count in seen)
+        return _increases(count for _, count in seen)
     told = [(n, count) for n, count in seen if math.isfinite(count)]  # exporters may say NaN
     left = 0.0
     for (one, before), (two, count) in pairwise(told):
@@ -221,7 +221,7 @@ def _produced(span: Sequence[Sample], broker: int, topic: str) -> list[float]:
     return [counts[topic] for counts in told if topic in counts]
 
 
-def _counted(seen: Iterable[float]) -> float:
+def _increases(seen: Iterable[float]) -> float:
     told = np.array([count for count in seen if math.isfinite(count)])  # exporters may say NaN
     return float(increase(told[:-1], told[1:]).sum())
 
@@ -238,7 +238,7 @@ def _left(
     What brokers without a counter of the topic count of no topic at all may be this one's.
     """
     made = [counts for broker in brokers if (counts := _produced(span, broker, topic))]
-    written = sum(map(_counted, made)) if made else math.nan
+    written = sum(map(_increases, made)) if made else math.nan
     surely = 0.0 if read is None else read.surely(written)
     if math.isnan(surely):
         return None
@@ -254,3 +254,112 @@ def _unaccounted(span: Sequence[Sample], broker: int) -> float:
     sums = (sample.sums[broker] for sample in span if broker in sample.sums)
     gaps = [out - told for out, told in starmap(_accounted, pairwise(sums))]
     return float(np.maximum(gaps, 0.0).sum())
+
+
+# Whether a broker's source went on counting from one sample to the next: what was not counted ends
+# no suspicion. That counters began anew unseen, or a source stands still, is told by all it tells.
+
+
+def _stood_still(samples: Sequence[Sample]) -> list[frozenset[int]]:
+    """Of each sample the brokers whose source tells what it told before, to the last number, though
+    logs that the broker leads grew since.
+
+    Whoever filled a file died, or a proxy gives its last copy: that is no answer of now. A broker
+    that writes counts what was produced; one of which only bytes out are told may have sent none.
+    """
+    still: set[int] = set()
+    found = []
+    for steps in _steps(samples):
+        for broker, before, told in steps:
+            if told.sums != before.sums:
+                still.discard(broker)
+            elif told is not before and _grew(before.ends(), told.ends()):
+                still.add(broker)
+        found.append(frozenset(still & {broker for broker, *_ in steps}))
+    return found
+
+
+def _grew(before: int | None, after: int | None) -> bool:
+    """What cannot be read any more ends no suspicion."""
+    return before is None or after is None or after > before
+
+
+def _lives_of(samples: Sequence[Sample]) -> list[Mapping[int, int]]:
+    """Of each sample how often each broker was seen to begin anew before it: a restart sets all
+    counters back to 0, also where that of a topic stood there already.
+    """
+    lives: dict[int, int] = {}
+    found: list[Mapping[int, int]] = []
+    for steps in _steps(samples):
+        for broker, before, told in steps:
+            lives[broker] = lives.get(broker, 0) + (_went_on(before, told) is False)
+        found.append(dict(lives))
+    return found
+
+
+def _steps(samples: Iterable[Sample]) -> Iterator[list[tuple[int, Told, Told]]]:
+    """Of each sample its brokers, what each told before (at first the same), and what it tells."""
+    last: dict[int, Told] = {}
+    for sample in samples:
+        yield [(broker, last.get(broker, told), told) for broker, told in sample.told.items()]
+        last.update(sample.told)
+
+
+def _went_on(before: Told, after: Told) -> bool | None:
+    """Whether counters over all topics went on; None where none of them can tell.
+
+    They may have begun anew and passed what they were before: then the time of the process' start
+    tells it. That it is the same is no proof, since it may be an exporter's beside the broker.
+    """
+    both = before.totals.keys() & after.totals.keys()
+    if None not in (before.started, after.started) and before.started != after.started:
+        return False
+    if any(after.totals[name] < before.totals[name] for name in both):
+        return False
+    return True if any(before.totals[name] > 0 for name in both) else None
+
+
+class _Seen(NamedTuple):
+    """One topic in one sample of a broker: its counter, 0 where there is none; which of the
+    broker's lives it is of; and what its source told in all.
+    """
+
+    at: datetime
+    sent: float
+    life: int
+    told: Told | None
+
+
+class _Counted(NamedTuple):
+    """How much of a span was surely counted, in ms: all of it together, and without a break."""
+
+    all_ms: int
+    unbroken_ms: int
+
+
+def _surely_counted(seen: Iterable[_Seen]) -> _Counted:
+    """How long a broker surely counted the topic, of the time that its samples span."""
+    told = [one for one in seen if math.isfinite(one.sent)]  # exporters may say NaN
+    every = unbroken = longest = 0
+    for before, after in pairwise(told):
+        span = round((after.at - before.at).total_seconds() * 1000) * _all_counted(before, after)
+        every, unbroken = every + span, unbroken + span if span else 0
+        longest = max(longest, unbroken)
+    return _Counted(every, longest)
+
+
+def _all_counted(before: _Seen, after: _Seen) -> bool:
+    """Whether all that left between two samples was counted.
+
+    One that fell began anew, at 0, nobody knows when. Where they are far apart something must tell
+    that none did: the topic's own counter, or those of all topics.
+    """
+    if after.sent < before.sent or after.life != before.life:
+        return False
+    if after.at - before.at <= MOST_BETWEEN or before.sent > 0:
+        return True
+    return (
+        before.told is not None
+        and after.told is not None
+        and bool(_went_on(before.told, after.told))
+    )

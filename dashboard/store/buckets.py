@@ -171,7 +171,7 @@ def read_part(
     chosen: TableSpec,
     rows: int,
     *,
-    only: pc.Expression | None = None,
+    only: pc.Expression | None,
 ) -> pa.Table:
     """The `chosen` columns of one file of so many rows, each page's checksum looked at; of `only`
     some of the rows, by those columns.

@@ -143,7 +143,7 @@ def by_tier(answer: Triage) -> list[str]:
     ]
 
 
-def not_taken(answer: Triage, ways: Ways = FLAGS) -> list[str]:
+def not_taken(answer: Triage, ways: Ways) -> list[str]:
     """What more there would be, and what it takes: an operator's word, never a default."""
     said = []
     plain = [piece for piece in answer.unaccepted if piece.tier == UNDECLARED]

@@ -125,7 +125,7 @@ def runs_table(
     topics: Mapping[str, frozenset[str]],
     now: datetime,
     *,
-    clusters: bool = False,
+    clusters: bool,
 ) -> None:
     """A row per line, newest first; the run's id leads to its page. `clusters`: of several."""
     of = [line.run for line in found]

@@ -13,7 +13,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from dashboard.cluster.group_lists import PROBE
+from dashboard.cluster.group_members import PROBE
 from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerProtocolAssignment,

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from dashboard.cluster.group_lists import OFFSETS_TOPIC, partition_of
+from dashboard.cluster.group_lists import OFFSETS_TOPIC
+from dashboard.cluster.group_members import partition_of
 from dashboard.cluster.live import connect
 from dashboard.cluster.topics import raw_topic_id
 from dashboard.demo.kafka.brokers import LocalCluster, client

@@ -9,12 +9,8 @@ import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka import TopicPartition as Position
 
-from dashboard.cluster.group_lists import (
-    OFFSETS_TOPIC,
-    _coordinators,
-    not_coordinated,
-    partition_of,
-)
+from dashboard.cluster.group_lists import OFFSETS_TOPIC, _coordinators
+from dashboard.cluster.group_members import not_coordinated, partition_of
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.domain.model import TopicPartition

@@ -17,7 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from dashboard.cluster.group_lists import OFFSETS_TOPIC, partition_of
+from dashboard.cluster.group_lists import OFFSETS_TOPIC
+from dashboard.cluster.group_members import partition_of
 from dashboard.cluster.live import connect
 from dashboard.core.errors import RefusedError
 from dashboard.demo.kafka.brokers import Listener, LocalCluster

@@ -117,7 +117,7 @@ def _refusals(
 def until_all_know(client: Mapping[str, str], topic: str) -> None:
     """Created means known to the controller: each broker hears of it a moment later."""
     with open_connection(client, timeout=timedelta(seconds=30)) as connection:
-        alive = [b.broker_id for b in read_brokers(connection) if b.reachable]
+        alive = [b.broker_id for b in read_brokers(connection, ()) if b.reachable]
         until(lambda: all(known(connection, broker, topic) for broker in alive), 60)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.cluster.group_lists import partition_of
+from dashboard.cluster.group_members import partition_of
 from tests.simulation.joining import Told
 
 if TYPE_CHECKING:

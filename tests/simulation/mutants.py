@@ -14,7 +14,7 @@ import pyarrow as pa
 from dashboard.cluster import group_lists, group_offsets, groups
 from dashboard.domain.model import GroupListing, LeaderLogStart
 from dashboard.history import epoch_ends
-from dashboard.purge.evidence import standards
+from dashboard.purge.evidence import revived, standards
 from dashboard.purge.execute import execute, readback, recheck, send, states, stop_rules
 from dashboard.purge.journal import wishes
 from dashboard.purge.journal.file import JournalFile
@@ -212,7 +212,7 @@ def _groups_without(**fields: Any) -> Planted:
 
 def who_was_waived_stays_dead() -> Planted:
     """A waiver holds whatever the group does after the plan."""
-    return _patched(mock.patch.object(recheck, "revived", lambda *_: None))
+    return _patched(mock.patch.object(revived, "_revived", lambda *_: None))
 
 
 def an_epoch_is_no_part_of_an_offset() -> Planted:
@@ -243,12 +243,12 @@ def who_is_gone_again_never_came() -> Planted:
 
 def what_was_accepted_has_no_bound() -> Planted:
     """Who accepts that a group loses some records accepts that it loses any."""
-    return _patched(mock.patch.object(recheck, "_moved_back", lambda *_: None))
+    return _patched(mock.patch.object(revived, "_moved_back", lambda *_: None))
 
 
 def what_was_accepted_starts_anywhere() -> Planted:
     """Who accepts a loss accepts also what an older log start brings back."""
-    return _patched(mock.patch.object(recheck, "_starts_lower", lambda *_: None))
+    return _patched(mock.patch.object(revived, "_starts_lower", lambda *_: None))
 
 
 def records_are_as_old_as_they_say() -> Planted:

@@ -17,7 +17,7 @@ def taken(**ago: float) -> str:
 
 
 def kept(*ids: str, keep: SnapshotSettings = KEEP) -> set[str]:
-    return snapshots_to_keep(ids, NOW, keep)
+    return snapshots_to_keep(ids, NOW, keep, {})
 
 
 def test_everything_of_the_last_hour_stays() -> None:

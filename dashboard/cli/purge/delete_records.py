@@ -150,10 +150,10 @@ def _still_as_shown(shown: Plan, later: Plan) -> None:
     """A yes lifts what was shown: per partition, for each group as far as it had come, no guard
     more. Raises RefusedError READERS_CHANGED, PLAN_EXPIRED.
     """
-    from dashboard.purge.jobs import queue_refusals
+    from dashboard.purge.journal import gate
 
     if shown.expired(later.created_at):
-        queue_refusals.late(shown)
+        gate.late(shown)
     now = {partition.key: partition for partition in later.partitions}
     for partition in shown.free_partitions:
         change = _change(partition, now.get(partition.key))

@@ -94,7 +94,7 @@ class Commits:
             found[self._row[self._first]] = np.where(lowest < most, lowest, ABSENT)
         return found
 
-    def complete(self, high_watermark: Ints, waived: Collection[str] = ()) -> Flags:
+    def complete(self, high_watermark: Ints, waived: Collection[str]) -> Flags:
         """Rows where some group's offset tells, and that of each group of the topic does, or of an
         earlier one of its name. One that was seen on the topic since without its offset here may
         have begun anew (`safety.standing`). `waived` groups are left out.

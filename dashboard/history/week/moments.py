@@ -67,9 +67,9 @@ def moments(
     snapshots: Sequence[str],
     rows: Rows,
     memory: Memory,
-    others: Sequence[str] = (),
+    others: Sequence[str],
     *,
-    waive: Collection[str] = (),
+    waive: Collection[str],
     sights: pa.Table | None = None,
 ) -> Iterator[Moment]:
     """Each of these snapshots, oldest first; one that was pruned meanwhile is left out.

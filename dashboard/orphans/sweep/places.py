@@ -117,7 +117,7 @@ def _meta(folder: int) -> Meta:
 
 
 def prove_identity(
-    log_dirs: Sequence[LogDir], cluster_id: str, alive: Iterable[int], *, may_be_down: bool = False
+    log_dirs: Sequence[LogDir], cluster_id: str, alive: Iterable[int], *, may_be_down: bool
 ) -> int:
     """The broker whose log dirs these are, by meta.properties and by the live cluster.
 

@@ -235,7 +235,7 @@ def chosen(taken: Mapping[str, datetime], now: datetime, window: timedelta) -> l
 
 
 def read_history(
-    store: ClusterStore, now: datetime, window: timedelta, remembered: Collection[str] = ()
+    store: ClusterStore, now: datetime, window: timedelta, remembered: Collection[str]
 ) -> History | None:
     """The history of today's repartition topics; None where there is no snapshot or no such topic.
 

@@ -176,7 +176,7 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
     return [found[key] for key in sorted(found)]
 
 
-def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn] = ()) -> PlanFacts:
+def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn]) -> PlanFacts:
     """`facts`, with whom somebody deleted lately, and whose list of groups lacks what only a
     damaged snapshot knew, or where no snapshot tells anything, or none goes on from what runs
     `rested` on: another folder, or one that is not mounted, into which collecting writes. Raises

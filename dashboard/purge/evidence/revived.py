@@ -1,4 +1,4 @@
-"""Whether a waived group is still as the plan saw it: a waiver says that nobody will miss records.
+"""Whether what was accepted with a plan is still all that is lost, and a waived group as it was.
 
 Who waives a group judges it as it stands. One that lives again, or starts over further back, is
 another case, and its records would be lost without a word.
@@ -11,6 +11,7 @@ from datetime import datetime
 
 from dashboard.core.clock import microseconds
 from dashboard.domain.model import Group
+from dashboard.purge.plan.claims import GroupClaim, alive
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.guards import Waive, Waiver
 from dashboard.purge.plan.plan import Plan, PlannedPartition
@@ -60,17 +61,76 @@ def still_waived(plan: Plan, facts: PlanFacts) -> frozenset[str]:
     )
 
 
-def revived(
-    plan: Plan, planned: PlannedPartition, facts: PlanFacts, places: Mapping[str, int | None]
+def more_lost(
+    plan: Plan,
+    planned: PlannedPartition,
+    start: int,
+    facts: PlanFacts,
+    places: Mapping[str, int | None],
 ) -> str | None:
-    """Why a waived group loses more here than the plan said, naming it; None: it does not.
+    """Why more is lost here than was accepted with the plan; None: no more is.
 
-    `places`: the offset of each group that reads the partition, None where it tells nothing
-    (`purge.plan.standing.places`), the waived ones among them.
+    `start` is where the log starts by now, `places` the offset of each group that reads the
+    partition, None where it tells nothing (`purge.plan.standing.places`), the waived ones among
+    them.
     """
-    target = planned.target_offset
+    claims, target = facts.claims.get(planned.key, ()), planned.target_offset
     if target is None:
         return None
+    return (
+        _moved_back(planned, target, claims)
+        or _starts_lower(plan, planned, start, claims)
+        or _revived(plan, planned, target, facts, places)
+    )
+
+
+def _moved_back(planned: PlannedPartition, target: int, claims: Iterable[GroupClaim]) -> str | None:
+    """An override accepts what a group had not read when it was planned, and no more."""
+    lifted = {found.group_id for found in planned.lifted if found.name == "unread-by-group"}
+    then = {
+        c.group_id: c.committed_offset for c in planned.groups if c.committed_offset is not None
+    }
+    for claim in claims:
+        was, now = then.get(claim.group_id, target), claim.committed_offset
+        if claim.group_id in lifted and now is not None and now < was:
+            return (
+                f"Group {claim.group_id} moved back from {was} to {now} since the plan: "
+                "more would be lost than was accepted."
+            )
+    return None
+
+
+def _starts_lower(
+    plan: Plan, planned: PlannedPartition, start: int, claims: Iterable[GroupClaim]
+) -> str | None:
+    """What was accepted began at the log start that was shown, and an older one may come back.
+
+    A replica that missed an earlier purge is elected: the records below the planned start are
+    there again. Where nothing was accepted every known group has read them.
+    """
+    then = planned.log_start_offset
+    if then is None or start >= then:
+        return None
+    stood = {c.group_id: c.committed_offset for c in claims if c.group_id in plan.waived_groups}
+    stood |= planned.waived  # who reads without an offset that tells, too
+    unread = [group_id for group_id, at in stood.items() if at is None or at < then]
+    if not planned.lifted and not unread:
+        return None
+    names = [found.name for found in planned.lifted] or [f"waived {name}" for name in unread]
+    return (
+        f"Its log starts at {start} again, below the {then} of the plan: more records would go "
+        f"than were accepted ({', '.join(sorted({*names}))}). Plan again."
+    )
+
+
+def _revived(
+    plan: Plan,
+    planned: PlannedPartition,
+    target: int,
+    facts: PlanFacts,
+    places: Mapping[str, int | None],
+) -> str | None:
+    """Why a waived group loses more here than the plan said, naming it; None: it does not."""
     live = {c.group_id for c in facts.claims.get(planned.key, ()) if not c.remembered}
     for waiver in plan.waivers:
         name = waiver.group_id
@@ -83,11 +143,6 @@ def revived(
         if why:
             return f"{why}. Plan again."
     return None
-
-
-def alive(group: Group | None) -> bool:
-    """Whether a group has members, or nobody can tell."""
-    return group is not None and group.members != 0
 
 
 def _lives_again(waiver: Waiver, group: Group | None, place: int | None, target: int) -> str | None:

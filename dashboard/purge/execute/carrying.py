@@ -21,8 +21,7 @@ from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.archiving import Archiving, Reading
 from dashboard.purge.execute.execute import Execution
-from dashboard.purge.jobs.queue_refusals import late, switched_off
-from dashboard.purge.journal.gate import refuse_off
+from dashboard.purge.journal.gate import late, refuse_off, switched_off
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.rows import RestedOn, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster

@@ -52,9 +52,8 @@ from dashboard.purge.execute.stop_rules import (
     Holding,
     StopRules,
     expired,
-    expired_error,
     is_over,
-    stop_error,
+    run_error,
 )
 from dashboard.purge.forecast.waits import expected, long_polls
 from dashboard.purge.journal.journal import Journal
@@ -137,7 +136,7 @@ class Execution:
         while self._rows(OPEN_STATES):
             if self._round():
                 self._moved_at = self.now()
-            elif self._waited_out() and self._asked() != PAUSED:
+            elif self._waited_out() and self.holding.asked() != PAUSED:
                 self._give_up()
                 break
             else:
@@ -147,7 +146,7 @@ class Execution:
 
     def _mover(self) -> Mover:
         def hold() -> str | None:
-            held = EXPIRED if self._over() else self._asked()
+            held = EXPIRED if self._over() else self.holding.asked()
             return held.code if isinstance(held, RefusedError) else held
 
         return Mover(
@@ -177,7 +176,7 @@ class Execution:
         """
         before = archiving.offsets_done
         try:
-            kept = archiving.keep(pending, lambda: self._over() or self._asked() is not None)
+            kept = archiving.keep(pending, lambda: self._over() or self.holding.asked() is not None)
         except FAILURES as error:
             self._refused = RefusedError(error.message, error.next_step, code=error.code)
             code, why_all = error.code, error.message
@@ -209,7 +208,7 @@ class Execution:
 
     def _held(self, pending: list[PartitionRow]) -> bool:
         """Obey pause, cancel, the switches and a policy's end; whether nothing may be sent now."""
-        held = self._asked()
+        held = self.holding.asked()
         if isinstance(held, RefusedError):
             code, message = held.code, held.message
             self._hold_back("refused", pending, lambda row: not_sent(row, code, message), code=code)
@@ -221,13 +220,6 @@ class Execution:
             self._hold_back("cancelled", pending, lambda row: not_sent(row, held, why))
             self.cancelled = True
         return held is not None
-
-    def _asked(self) -> str | RefusedError | None:
-        """What keeps the run from sending now; a RefusedError for good."""
-        try:
-            return self.holding.asked()
-        except RefusedError as error:
-            return error
 
     def _expired(self, pending: list[PartitionRow]) -> bool:
         """Close what has waited for too long, paused or not; whether it had."""
@@ -428,11 +420,7 @@ class Execution:
         rows = self._rows()
         state = run_state(rows, self.run.mode, cancelled=self.cancelled)
         until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
-        error = stop_error(rows) or expired_error(rows)
-        if error is None and self._refused is not None:
-            error = self._refused.to_json()["error"]
-        if error is None and state == "refused":
-            error = _refused(rows)
+        error = run_error(rows, state, self._refused)
         self.journal.set_run(
             self.run.run_id,
             state,
@@ -448,13 +436,3 @@ class Execution:
     def _record(self, kind: str, rows: list[PartitionRow], **details: str) -> None:
         if rows or details:
             self.journal.record(self.run.run_id, kind, rows, self.now(), **details)
-
-
-def _refused(rows: list[PartitionRow]) -> Mapping[str, str]:
-    first = rows[0]
-    return {
-        "code": "REFUSED",
-        "message": f"nothing was sent: {first.topic}-{first.partition} {first.error}"
-        + (f": {first.message}" if first.message else ""),
-        "next": "Read each partition's error, then plan again.",
-    }

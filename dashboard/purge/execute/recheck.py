@@ -16,12 +16,11 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.purge.evidence.revived import revived, still_waived
+from dashboard.purge.evidence.revived import more_lost, still_waived
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, offsets_reused
 from dashboard.purge.journal.rows import PartitionRow
 from dashboard.purge.plan.claims import (
-    GroupClaim,
     RememberedOffset,
     claims_of,
     offset_errors,
@@ -332,12 +331,7 @@ def _place(
         result.unreadable[key] = Refusal("CONFIGS_UNREADABLE", why)
         return
     blocking, elsewhere = _blocking(judged, plan, standards)
-    claims = facts.claims.get(key, ())
-    lost = (
-        _moved_back(planned, target, claims)
-        or _starts_lower(plan, planned, seen.log_start_offset, claims)
-        or revived(plan, planned, facts, judged.places)
-    )
+    lost = more_lost(plan, planned, seen.log_start_offset, facts, judged.places)
     inside = _inside_window(judged.window, target)
     if blocking and blocking[0].name in _PASSING:
         result.unreadable[key] = Refusal(blocking[0].name, blocking[0].reason)
@@ -399,45 +393,6 @@ def _kept_longer(kept: Window, target: int) -> str:
     return (
         f"the topic's own retention keeps the records from {kept.offset} on by now, below the "
         f"target {target}; plan again"
-    )
-
-
-def _moved_back(planned: PlannedPartition, target: int, claims: Iterable[GroupClaim]) -> str | None:
-    """An override accepts what a group had not read when it was planned, and no more."""
-    lifted = {found.group_id for found in planned.lifted if found.name == "unread-by-group"}
-    then = {
-        c.group_id: c.committed_offset for c in planned.groups if c.committed_offset is not None
-    }
-    for claim in claims:
-        was, now = then.get(claim.group_id, target), claim.committed_offset
-        if claim.group_id in lifted and now is not None and now < was:
-            return (
-                f"Group {claim.group_id} moved back from {was} to {now} since the plan: "
-                "more would be lost than was accepted."
-            )
-    return None
-
-
-def _starts_lower(
-    plan: Plan, planned: PlannedPartition, start: int, claims: Iterable[GroupClaim]
-) -> str | None:
-    """What was accepted began at the log start that was shown, and an older one may come back.
-
-    A replica that missed an earlier purge is elected: the records below the planned start are
-    there again. Where nothing was accepted every known group has read them.
-    """
-    then = planned.log_start_offset
-    if then is None or start >= then:
-        return None
-    stood = {c.group_id: c.committed_offset for c in claims if c.group_id in plan.waived_groups}
-    stood |= planned.waived  # who reads without an offset that tells, too
-    unread = [group_id for group_id, at in stood.items() if at is None or at < then]
-    if not planned.lifted and not unread:
-        return None
-    names = [found.name for found in planned.lifted] or [f"waived {name}" for name in unread]
-    return (
-        f"Its log starts at {start} again, below the {then} of the plan: more records would go "
-        f"than were accepted ({', '.join(sorted({*names}))}). Plan again."
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -183,8 +183,29 @@ def outcome(row: PartitionRow, mode: str) -> str | None:
     return row.error or "NOT_TRUNCATED"
 
 
-def stop_error(rows: Iterable[PartitionRow]) -> dict[str, str] | None:
-    """The run's error object when a rule held partitions back, else None."""
+def run_error(
+    rows: Sequence[PartitionRow], state: str, refused_by: RefusedError | None
+) -> Mapping[str, str] | None:
+    """The error object of a run that ends: a rule's, or what refused it, or its first partition's;
+    None: it has none.
+    """
+    if (error := _stop_error(rows) or _expired_error(rows)) is not None:
+        return error
+    if refused_by is not None:
+        return refused_by.to_json()["error"]
+    if state != "refused":
+        return None
+    first = rows[0]
+    return {
+        "code": "REFUSED",
+        "message": f"nothing was sent: {first.topic}-{first.partition} {first.error}"
+        + (f": {first.message}" if first.message else ""),
+        "next": "Read each partition's error, then plan again.",
+    }
+
+
+def _stop_error(rows: Iterable[PartitionRow]) -> dict[str, str] | None:
+    """Where a rule held partitions back."""
     held = [row for row in rows if row.error in _NEXT]
     if not held:
         return None
@@ -219,22 +240,25 @@ class Holding:
     may_begin: Callable[[bool], None]
     withdrawn: Callable[[], RefusedError | None]
 
-    def asked(self) -> str | None:
+    def asked(self) -> str | RefusedError | None:
         """CANCELLED or READ_ONLY: nothing more is sent; PAUSED: not now; None: go on.
 
-        Raises RefusedError when the policy was withdrawn, paused or not: nothing more is sent
-        either. `may_begin` is asked each time: a run may wait long, in a pause or for its cluster.
+        A RefusedError when the policy was withdrawn, paused or not: nothing more is sent either.
+        `may_begin` is asked each time: a run may wait long, in a pause or for its cluster.
         """
         run = self._run()
         if run.wish == "cancel" or self.read_only():
             return CANCELLED if run.wish == "cancel" else READ_ONLY
         if (gone := self.withdrawn()) is not None:
-            raise gone
+            return gone
         if run.wish == "pause":
             if run.state != "paused":
                 self.journal.set_run(self.run_id, "paused", self.now())
             return PAUSED
-        self.may_begin(True)
+        try:
+            self.may_begin(True)
+        except RefusedError as error:
+            return error
         if run.state == "paused":
             self.journal.set_run(self.run_id, "running", self.now())
         return None
@@ -329,8 +353,8 @@ def expired(row: PartitionRow, run: RunRow) -> PartitionRow:
     return not_sent(row, EXPIRED, text)
 
 
-def expired_error(rows: Iterable[PartitionRow]) -> Mapping[str, str] | None:
-    """The run's error object when partitions waited for too long, else None."""
+def _expired_error(rows: Iterable[PartitionRow]) -> Mapping[str, str] | None:
+    """Where partitions waited for too long."""
     late = [row for row in rows if row.error == EXPIRED]
     if not late:
         return None

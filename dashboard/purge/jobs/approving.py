@@ -13,9 +13,9 @@ from dashboard.core.visible import in_quotes
 from dashboard.people import people
 from dashboard.people.people import Actor, Who
 from dashboard.purge.jobs import queue_refusals as refuse
-from dashboard.purge.jobs.requests import Approval, Asked, PurgeRequest, refuse_closed
 from dashboard.purge.jobs.worker_process import spawn
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.requests import Approval, Asked, PurgeRequest, refuse_closed
 from dashboard.purge.journal.rows import Options
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.people import PeopleSettings

@@ -18,6 +18,7 @@ from dashboard.purge.execute import stop_rules
 from dashboard.purge.jobs import approving
 from dashboard.purge.jobs import queue_refusals as refuse
 from dashboard.purge.jobs.worker_process import ReadyWorker, spawn
+from dashboard.purge.journal import gate
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.policies import PolicyClaim
 from dashboard.purge.journal.rows import MODES, Options, RunRow, RunView
@@ -108,7 +109,7 @@ def enqueue_policy(
     refuse.read_only(settings, journal)
     refuse.nothing_free(plan)
     if plan.expired(now):
-        refuse.late(plan)
+        gate.late(plan)
     refuse.forbidden_overrides(settings, plan)
     refuse.not_free_any_more(settings, plan)
     refuse.other_name(settings, plan)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
-from typing import NoReturn
+from datetime import datetime
 
 from dashboard.core.clock import CLOCKS_AGREE
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Guard
 from dashboard.domain.system_topics import is_system_topic
+from dashboard.purge.journal import gate
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
@@ -29,12 +29,7 @@ def read_only(settings: Settings, journal: Journal) -> None:
 
 def stopped(settings: Settings, journal: Journal) -> str | None:
     """Why every purge is switched off now, in the settings or the journal; None: none is."""
-    return why_read_only(settings) or switched_off(journal)
-
-
-def switched_off(journal: Journal) -> str | None:
-    """That an approver did it, if one did."""
-    return "an approver switched every purge off, in the journal" if journal.read_only() else None
+    return why_read_only(settings) or gate.switched_off(journal)
 
 
 def other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
@@ -163,7 +158,7 @@ def _too_old(settings: Settings, plan: Plan, now: datetime) -> None:
             code="PLAN_EXPIRED",
         )
     if plan.expired(now) or now >= plan.created_at + settings.purge.plan_expires_after:
-        late(plan, settings.purge.plan_expires_after)
+        gate.late(plan, settings.purge.plan_expires_after)
 
 
 def not_free_any_more(settings: Settings, plan: Plan) -> None:
@@ -185,13 +180,3 @@ def _guarded(settings: Settings, plan: Plan) -> Guard | None:
         if is_system_topic(topic):
             return guard("system-topic", topic=topic)
     return None
-
-
-def late(plan: Plan, longest: timedelta | None = None) -> NoReturn:
-    """PLAN_EXPIRED; `longest` is how long the settings let a plan live."""
-    ends = plan.expires_at if longest is None else min(plan.expires_at, plan.created_at + longest)
-    raise RefusedError(
-        f"plan {plan.plan_id} expired at {ends:%Y-%m-%d %H:%M:%S} UTC",
-        "Plan again: what it saw may have changed.",
-        code="PLAN_EXPIRED",
-    )

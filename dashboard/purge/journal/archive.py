@@ -28,7 +28,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.links import MovedLink, append
 from dashboard.purge.journal.reads import JournalReads
 from dashboard.purge.journal.rows import Entry, PartitionRow, RunView
-from dashboard.purge.receipt.alerts import UNDONE
+from dashboard.purge.journal.tables import UNDONE
 
 _AT_ONCE = 20_000  # links: some tens of megabytes, and a second of the write lock
 

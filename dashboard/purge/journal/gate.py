@@ -1,4 +1,4 @@
-"""The gate of a policy's run, when a purge of each partition last began, and which runs sent.
+"""The gate of a run, when a purge of each partition last began, and which runs sent.
 
 All of it happens inside the transaction that queues the run or records a request: of two services,
 two machines' clocks or two threads, the database lets one in.
@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NoReturn
 
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
@@ -158,6 +159,21 @@ def refuse_off(
             f"{name}.",
             code="SERVICE_SILENT" if state.hold.by_silence else "POLICY_TAKEN_OUT",
         )
+
+
+def late(plan: Plan, longest: timedelta | None = None) -> NoReturn:
+    """PLAN_EXPIRED; `longest` is how long the settings let a plan live."""
+    ends = plan.expires_at if longest is None else min(plan.expires_at, plan.created_at + longest)
+    raise RefusedError(
+        f"plan {plan.plan_id} expired at {ends:%Y-%m-%d %H:%M:%S} UTC",
+        "Plan again: what it saw may have changed.",
+        code="PLAN_EXPIRED",
+    )
+
+
+def switched_off(journal: JournalReads) -> str | None:
+    """That an approver did it, if one did."""
+    return "an approver switched every purge off, in the journal" if journal.read_only() else None
 
 
 def _refuse_early(topic: str, start: sqlite3.Row, interval: timedelta, now: datetime) -> None:

@@ -35,6 +35,33 @@ _ROW = tuple(PartitionRow.__dataclass_fields__)
 _FOLLOWER = tuple(Follower.__dataclass_fields__)
 _row_values, _follower_values = attrgetter(*_ROW), attrgetter(*_FOLLOWER)
 
+READ_AFTER = "coalesce(json_extract(plain(p.body), '$.read_after'), -1)"
+
+# Partitions whose records came back, and nothing has purged as far again since.
+# Rows of earlier versions do not tell when they were read: of those, one that was sent counts.
+# Asked every few seconds: a partial index finds the few reversals, and CROSS JOIN keeps SQLite to
+# looking a partition up in each later run, instead of walking through all partitions.
+UNDONE = f"""run_partitions p CROSS JOIN runs r ON r.run_id = p.run_id
+WHERE p.state = 'reverted' AND NOT EXISTS (
+    SELECT 1 FROM runs s CROSS JOIN run_partitions q
+      ON q.run_id = s.run_id AND q.topic = p.topic AND q.partition = p.partition
+    WHERE s.cluster_id = r.cluster_id AND s.rowid > r.rowid
+      AND q.state IN ('done', 'leader_done')
+      AND json_extract(plain(q.body), '$.target_offset')
+        >= json_extract(plain(p.body), '$.target_offset')
+      AND CASE WHEN json_extract(plain(q.body), '$.read_after') IS NULL
+        THEN json_extract(plain(p.body), '$.read_after') IS NULL
+          AND json_extract(plain(q.body), '$.sent_at') IS NOT NULL
+        ELSE json_extract(plain(q.body), '$.read_after')
+          > {READ_AFTER} END)
+  AND (p.run_id, p.topic, p.partition, {READ_AFTER}) NOT IN (
+    SELECT e.run_id, json_extract(d.value, '$[0]'), json_extract(d.value, '$[1]'),
+      json_extract(d.value, '$[2]')
+    FROM entries e CROSS JOIN json_each(plain(e.body), '$.partitions') d
+    WHERE e.kind = 'dismissed'
+      AND e.run_id IN (SELECT run_id FROM run_partitions WHERE state = 'reverted'))
+"""
+
 
 def watching(run: RunRow, now: datetime) -> bool:
     """Whether a closed run's replicas and receipt are still to be followed."""

@@ -8,10 +8,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dashboard.core.canonical import LATER, Count, Offset, Text
-from dashboard.domain.model import GroupListing, GroupOffset, TopicPartition, is_telling
+from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition, is_telling
 
 if TYPE_CHECKING:
     from dashboard.purge.plan.facts import PartitionFacts
+
+
+def alive(group: Group | None) -> bool:
+    """Whether a group that is listed has members, or nobody can tell; who is not, is dead."""
+    return group is not None and group.members != 0
 
 
 @dataclass(frozen=True, slots=True)

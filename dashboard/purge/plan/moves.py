@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Group, TopicPartition
+from dashboard.purge.plan.claims import alive
 
 if TYPE_CHECKING:
     from dashboard.purge.plan.plan import Plan
@@ -106,7 +107,7 @@ def refuse_alive(groups: Mapping[str, Group], waived: Collection[str]) -> None:
                 "Move it with Kafka's kafka-share-groups tool, or leave --move-waived out.",
                 code="MOVE_SHARE_GROUP",
             )
-        if group is None or group.members == 0:
+        if group is None or not alive(group):
             continue
         known = (
             "it cannot be read whether it has members"

@@ -23,7 +23,7 @@ from dashboard.core.words import called
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.domain.rights import MissingRight
 from dashboard.history.known_since import is_told
-from dashboard.purge.plan.claims import GroupClaim
+from dashboard.purge.plan.claims import GroupClaim, alive
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.guards import Finding, Lifted, Override, Waiver, findings, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
@@ -282,7 +282,7 @@ def build(
 ) -> Plan:
     """The plan for frozen targets: pure, the same input gives the same bytes."""
     waived = tuple(
-        replace(w, at=_to_millisecond(w.at), alive=_alive(facts, w.group_id))
+        replace(w, at=_to_millisecond(w.at), alive=alive(facts.groups.get(w.group_id)))
         for w in sorted(waivers, key=lambda w: w.group_id)
     )
     asked = [replace(o, at=_to_millisecond(o.at)) for o in overrides]
@@ -391,11 +391,6 @@ def _declared(
         for topic in sorted(topics)
         if (d := declarations.get(topic)) is not None
     )
-
-
-def _alive(facts: PlanFacts, group_id: str) -> bool:
-    group = facts.groups.get(group_id)
-    return group is not None and group.members != 0
 
 
 def _to_millisecond(moment: datetime) -> datetime:

@@ -23,38 +23,14 @@ from dashboard.purge.execute.states import all_arrived
 from dashboard.purge.journal.links import append
 from dashboard.purge.journal.reads import JournalReads
 from dashboard.purge.journal.rows import Follower, PartitionRow
+from dashboard.purge.journal.tables import READ_AFTER, UNDONE
 
-_READ_AFTER = "coalesce(json_extract(plain(p.body), '$.read_after'), -1)"
-
-# Rows of earlier versions do not tell when they were read: of those, one that was sent counts.
-# Asked every few seconds: a partial index finds the few reversals, and CROSS JOIN keeps SQLite to
-# looking a partition up in each later run, instead of walking through all partitions.
-UNDONE = f"""run_partitions p CROSS JOIN runs r ON r.run_id = p.run_id
-WHERE p.state = 'reverted' AND NOT EXISTS (
-    SELECT 1 FROM runs s CROSS JOIN run_partitions q
-      ON q.run_id = s.run_id AND q.topic = p.topic AND q.partition = p.partition
-    WHERE s.cluster_id = r.cluster_id AND s.rowid > r.rowid
-      AND q.state IN ('done', 'leader_done')
-      AND json_extract(plain(q.body), '$.target_offset')
-        >= json_extract(plain(p.body), '$.target_offset')
-      AND CASE WHEN json_extract(plain(q.body), '$.read_after') IS NULL
-        THEN json_extract(plain(p.body), '$.read_after') IS NULL
-          AND json_extract(plain(q.body), '$.sent_at') IS NOT NULL
-        ELSE json_extract(plain(q.body), '$.read_after')
-          > {_READ_AFTER} END)
-  AND (p.run_id, p.topic, p.partition, {_READ_AFTER}) NOT IN (
-    SELECT e.run_id, json_extract(d.value, '$[0]'), json_extract(d.value, '$[1]'),
-      json_extract(d.value, '$[2]')
-    FROM entries e CROSS JOIN json_each(plain(e.body), '$.partitions') d
-    WHERE e.kind = 'dismissed'
-      AND e.run_id IN (SELECT run_id FROM run_partitions WHERE state = 'reverted'))
-"""
 _SQL = f"""
 SELECT p.run_id, p.topic, COUNT(*) AS partitions FROM {UNDONE} AND r.cluster_id = ?
 GROUP BY r.rowid, p.run_id, p.topic ORDER BY r.rowid DESC, p.topic
 """
 _OF_RUN = f"""
-SELECT p.topic, p.partition, {_READ_AFTER} AS read_after FROM {UNDONE} AND p.run_id = ?
+SELECT p.topic, p.partition, {READ_AFTER} AS read_after FROM {UNDONE} AND p.run_id = ?
 ORDER BY p.topic, p.partition
 """
 

@@ -83,7 +83,7 @@ def local(moment: datetime) -> datetime:
         return moment.astimezone(UTC)
 
 
-def strong(inner: str, meaning: Meaning | None = None) -> str:
+def strong(inner: str, meaning: Meaning | None) -> str:
     """A figure that stands out; `inner` is HTML already. Coloured by meaning, if any."""
     chosen = f' class="{css_class(meaning)}"' if meaning else ""
     return f"<strong{chosen}>{inner}</strong>"

@@ -16,7 +16,6 @@ from dashboard.core.clock import parse_time, utc_now
 from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.people import people
-from dashboard.purge.evidence import look
 from dashboard.purge.evidence.sampled import METHOD, MOST_PARTITIONS
 from dashboard.purge.plan import drafts
 from dashboard.purge.plan.drafts import PlanRequest
@@ -27,6 +26,7 @@ from dashboard.settings.archive import chosen
 from dashboard.ui.components import boxes, states
 from dashboard.ui.components.grid import pick
 from dashboard.ui.components.markup import exact, plain
+from dashboard.ui.purge import looking
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
@@ -186,7 +186,6 @@ def _refine(screen: Screen, request: Request) -> None:
 # Step 1 of a purge: topics, up to where, and what is waived or lifted by name and reason.
 
 _TIME_KEY = "target-time"
-_MOST_OLDEST = 8  # topics whose oldest record is told at once
 _AGO = ("1 h ago", "6 h ago", "24 h ago", "7 d ago")
 COMMITTED, TIME, KEEP, RETENTION, OFFSET, WATERMARK, FILE = (
     "Committed by all",
@@ -221,7 +220,7 @@ def choose_target(screen: Screen) -> Request | None:
     st.caption(_MEANS[kind or COMMITTED])
     target = _target(kind or COMMITTED)
     if kind == TIME and topics:
-        _offer_oldest(screen, topics)
+        looking.offer_oldest(screen, topics)
     decided = _decisions(screen, topics)
     archive, known = _archive(screen)
     if not known or target is None or (not topics and target.kind != "file"):
@@ -284,36 +283,6 @@ def _time() -> Target | None:
         if target is not None:
             st.caption(plain(f"{formats.ago(target.at, utc_now())}: {exact(target.at)}"))
     return target
-
-
-def _offer_oldest(screen: Screen, topics: Sequence[str]) -> None:
-    """How far back records go, read from the cluster when it is asked for."""
-    few = tuple(topics[:_MOST_OLDEST])
-    if not st.button(
-        "Show the oldest record", key="time-oldest", type="tertiary",
-        help="Asks the leaders for the first record's time; reads no record.",
-    ):  # fmt: skip
-        return
-    try:
-        with st.spinner("Asking the leaders …"):
-            found = look.oldest(
-                screen.settings, screen.settings.data, screen.cluster.cluster_id, few
-            )
-    except LowwaterError as error:
-        states.show_error(error)
-        return
-    more = f" Of the first {len(few)} of {len(topics)} topics." if len(topics) > len(few) else ""
-    st.caption(plain(" ".join(map(oldest_said, found)) + more))
-
-
-def oldest_said(found: look.Oldest) -> str:
-    """One sentence, with the reader's clock and UTC."""
-    unknown = f" Not all of it could be read ({found.error})." if found.error else ""
-    if found.at is None:
-        none = "unknown" if found.error else "none: it has no record that bears a time"
-        return f"The oldest record of {found.topic} is {none}.{unknown}"
-    when = f"{formats.ago(found.at, utc_now())}: {exact(found.at)}, in partition {found.partition}"
-    return f"The oldest record of {found.topic} is of {when}.{unknown}"
 
 
 def _choose_time(ago: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow.compute as pc
 import streamlit as st
 
+from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.core.visible import visible_cell
 from dashboard.domain.model import TopicPartition
@@ -22,6 +23,7 @@ from dashboard.views import formats, records
 
 _MOST_LISTED = 500  # partitions in the box: those with the most records
 _SAMPLED = 10
+_MOST_OLDEST = 8  # topics whose oldest record is told at once
 _FORMS: Mapping[str, Form | None] = {"Hidden": None, "Text": "text", "JSON": "json", "Hex": "hex"}
 _SAID = (
     "Reads live as the pages' own principal, which needs READ on the topic, without a group. Shown "
@@ -119,3 +121,34 @@ def found_html(found: LookedAt, form: Form | None) -> str:
     kind = "lw-state warn" if found.error else "lw-records"
     heading = f'<div class="lw {kind}" role="status"><p>{text(records.heading(found))}</p></div>'
     return f'{heading}<div class="lw lw-records">{table}</div>' if table else heading
+
+
+def offer_oldest(screen: Screen, topics: Sequence[str]) -> None:
+    """How far back records go, read from the cluster when it is asked for."""
+    few = tuple(topics[:_MOST_OLDEST])
+    if not st.button(
+        "Show the oldest record", key="time-oldest", type="tertiary",
+        help="Asks the leaders for the first record's time; reads no record.",
+    ):  # fmt: skip
+        return
+    try:
+        with st.spinner("Asking the leaders …"):
+            found = look.oldest(
+                screen.settings, screen.settings.data, screen.cluster.cluster_id, few
+            )
+    except LowwaterError as error:
+        states.show_error(error)
+        return
+    more = f" Of the first {len(few)} of {len(topics)} topics." if len(topics) > len(few) else ""
+    st.caption(markup.plain(" ".join(map(_oldest_said, found)) + more))
+
+
+def _oldest_said(found: look.Oldest) -> str:
+    """One sentence, with the reader's clock and UTC."""
+    unknown = f" Not all of it could be read ({found.error})." if found.error else ""
+    if found.at is None:
+        none = "unknown" if found.error else "none: it has no record that bears a time"
+        return f"The oldest record of {found.topic} is {none}.{unknown}"
+    when = f"{formats.ago(found.at, utc_now())}: {markup.exact(found.at)}"
+    where = f"in partition {found.partition}"
+    return f"The oldest record of {found.topic} is of {when}, {where}.{unknown}"

@@ -81,7 +81,7 @@ def _withheld(plan: Plan) -> str | None:
     return None
 
 
-def totals_html(view: Preview, price: Price | None = None) -> str:
+def totals_html(view: Preview, price: Price | None) -> str:
     """The totals over the free partitions; `price` tells what those bytes cost."""
     totals = view.totals
     free = totals.free_partitions

@@ -14,7 +14,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError, StoreError
 from dashboard.people import people
 from dashboard.purge.jobs import approving
-from dashboard.purge.jobs.requests import PurgeRequest
+from dashboard.purge.journal.requests import PurgeRequest
 from dashboard.purge.journal.rows import RunRow
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states

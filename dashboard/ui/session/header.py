@@ -200,7 +200,7 @@ def header_html(
     found: Standing,
     stop: str | None,
     now: datetime,
-    alerts: Sequence[str] = (),
+    alerts: Sequence[str],
 ) -> str:
     """`prod-eu · snapshot 38 s ago · 3 of 3 brokers`, amber when something is wrong.
 

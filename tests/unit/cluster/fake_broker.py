@@ -35,7 +35,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from dashboard.cluster.group_lists import PROBE
+from dashboard.cluster.group_members import PROBE
 from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard.cluster.connection.connection import Connection, open_connection
-from dashboard.cluster.group_lists import PROBE, not_coordinated, partition_of, probe_of
+from dashboard.cluster.group_members import PROBE, not_coordinated, partition_of, probe_of
 from tests.unit.cluster.fake_broker import FakeBroker, dead_answer
 
 

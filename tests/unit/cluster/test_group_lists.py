@@ -13,7 +13,7 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from dashboard.cluster import group_lists
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.connection.connection import Connection, meet_bootstrap
-from dashboard.cluster.group_lists import partition_of
+from dashboard.cluster.group_members import partition_of
 from dashboard.cluster.live import connect
 from dashboard.domain.model import GroupListing
 from tests.unit.cluster.answers import committed_answer, groups_answer, members_answer

@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.consumer import ListOffsetsResponse
 
 from dashboard.cluster import groups as groups_module
-from dashboard.cluster.group_lists import partition_of
+from dashboard.cluster.group_members import partition_of
 from dashboard.cluster.live import connect
 from dashboard.domain.model import GroupListing
 from tests.unit.cluster.answers import committed_answer, groups_answer, share_answer

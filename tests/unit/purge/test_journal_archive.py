@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError, LowwaterError, RefusedError, UsageError
-from dashboard.purge.jobs.requests import Approval, Asked
 from dashboard.purge.journal import archive as journal_archive
 from dashboard.purge.journal.archive import Archived, archive
 from dashboard.purge.journal.chain import Chain
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.requests import Approval, Asked
 from dashboard.purge.journal.rows import Begins, Options
 from dashboard.purge.receipt.model import Receipt
 from tests.support.examples import examples

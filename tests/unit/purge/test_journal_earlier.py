@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.journal import schema
+from dashboard.purge.journal import file as journal_file
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.pack import unpack
 from tests.unit.purge.facts_of import NOW, TOPIC
@@ -117,7 +117,8 @@ def test_a_journal_is_made_whole_or_not_at_all(
     """As by a disk that is full half-way through."""
     new = tmp_path / "journal.sqlite"
     with monkeypatch.context() as full:
-        full.setattr(schema, "_TABLES", (*schema._TABLES[:5], "CREATE TABLE runs (x)"))
+        tables = (*journal_file._TABLES[:5], "CREATE TABLE runs (x)")
+        full.setattr(journal_file, "_TABLES", tables)
         with pytest.raises(LowwaterError):
             Journal(new)
     there = sqlite3.connect(new)

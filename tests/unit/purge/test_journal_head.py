@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import JournalError, UsageError
-from dashboard.purge.jobs.requests import Asked
 from dashboard.purge.journal.archive import accept, archive
 from dashboard.purge.journal.head import NOTHING, Head, HeadFile
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.requests import Asked
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_journal import OPTIONS, free_plan, insert

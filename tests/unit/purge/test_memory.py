@@ -345,11 +345,11 @@ def test_what_a_damaged_snapshot_alone_knew_makes_the_list_of_groups_incomplete(
     damaged = snapshot(store, {"brief": 5}, 0)
     newest = snapshot(store, {"g": 30}, 1)
     analysis(store, newest, {"g": 30}, left_out={damaged: "it is torn", "gone": "it is torn too"})
-    (why,) = memory.with_holes(store, facts()).incomplete
+    (why,) = memory.with_holes(store, facts(), ()).incomplete
     assert why.startswith(f"{damaged} cannot be read")
     assert "lowwater analyze --full" in why
     shutil.rmtree(f"{store.path}/snapshots/{damaged}")
-    assert memory.with_holes(store, facts()).incomplete == ()
+    assert memory.with_holes(store, facts(), ()).incomplete == ()
 
 
 def test_without_the_file_latest_the_newest_analysis_still_remembers(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def planned(
         now=NOW,
     )  # fmt: skip
     facts = replace(facts, streams=memory.streams(store), met=memory.met(store, [TOPIC]))
-    facts = memory.with_holes(store, facts)
+    facts = memory.with_holes(store, facts, ())
     facts = memory.with_new_topics(store, facts, NOW, PURGE)
     resolved = resolve(
         case.now, facts, parse_target(to), chosen_groups=(), waived=waived,
