@@ -205,14 +205,10 @@ def _reach(
 ) -> Callable[[], AbstractContextManager[Cluster]]:
     """What opens the cluster for a round, as flags, settings and the last collect say."""
     from dashboard.cluster.live import connect
-    from dashboard.settings.settings import read_client_config
     from dashboard.store.connections import client_for
 
     def reach() -> AbstractContextManager[Cluster]:
-        overrides = read_client_config(args.client_config) if args.client_config else {}
-        if args.bootstrap_server:
-            overrides["bootstrap.servers"] = args.bootstrap_server
-        client = client_for(settings, cluster, overrides)
+        client = client_for(settings, cluster, context.overrides_of(args))
         return connect(client, settings.broker_timeout, cluster_id=cluster.cluster_id)
 
     return reach
