@@ -18,6 +18,7 @@ from msgspec import Meta
 from dashboard.core.canonical import LATER, Count, Moment, SealedKind, Text, seal
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError, VerdictsError
+from dashboard.core.sums import whole_sum
 from dashboard.core.words import binary
 from dashboard.domain.acts import (
     CHECKPOINT_ENTRY,
@@ -227,8 +228,7 @@ def missing_inventories(disks: Iterable[Disk]) -> list[MissingInventory]:
         bare = [row["unexplained_bytes"] for row in rows.values() if row["inventory_at"] is None]
         if bare:
             log_dirs = tuple(sorted(rows))
-            known = [size for size in bare if size is not None]
-            size = sum(known) if len(known) == len(bare) else None
+            size = whole_sum(bare)
             found.append(MissingInventory(broker, log_dirs, size, shell_line(log_dirs)))
     return found
 

@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from dashboard.core.clock import format_time
+from dashboard.core.sums import whole_sum
 from dashboard.purge.plan.moves import MoveRow, planned_moves
 from dashboard.purge.plan.plan import INTERVAL, Plan, PlannedPartition, decisions
 
@@ -194,9 +195,7 @@ def _to_keep(plan: Plan, pace: Pace) -> ToKeep | None:
     if plan.archive is None:
         return None
     free = plan.free_partitions
-    sizes = [_of_one_replica(p) for p in free]
-    known = [size for size in sizes if size is not None]
-    total = sum(known) if len(known) == len(sizes) else None
+    total = whole_sum(_of_one_replica(p) for p in free)
     records = sum(p.records or 0 for p in free)
     least, most = pace.seconds(total, records) or (None, None)
     return ToKeep(plan.archive, len(free), records, total, least, most, pace.earlier)
@@ -239,7 +238,10 @@ def _totals(plan: Plan) -> Totals:
     free = plan.free_partitions
     measured = [p.estimate.bytes_at_once for p in free if p.estimate]
     known = [size for size in measured if size is not None]
-    sums = {name: _sum(getattr(p.estimate, name) for p in free if p.estimate) for name in INTERVAL}
+    sums = {  # none was estimated: not known either, where a sum of nothing is 0
+        name: whole_sum(getattr(p.estimate, name) for p in free if p.estimate) if measured else None
+        for name in INTERVAL
+    }
     methods = Counter(p.estimate.method for p in free if p.estimate)
     return Totals(
         topics=len({p.topic for p in free}),
@@ -252,12 +254,6 @@ def _totals(plan: Plan) -> Totals:
         unmeasured_partitions=len(free) - len(known),
         methods=dict(sorted(methods.items())),
     )
-
-
-def _sum(sizes: Iterable[int | None]) -> int | None:
-    listed = list(sizes)
-    known = [size for size in listed if size is not None]
-    return sum(known) if known and len(known) == len(listed) else None
 
 
 def _groups(plan: Plan) -> tuple[GroupLoss, ...]:
