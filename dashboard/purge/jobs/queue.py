@@ -67,10 +67,7 @@ def enqueue(
     name = people.require(settings, who, "operator", "purge", moment)
     refuse.read_only(settings, journal)
     refuse.other_text(plan, confirm, sha256)
-    refuse.again_or_late(settings, journal, plan, token, moment)
-    refuse.forbidden_overrides(settings, plan)
-    refuse.not_free_any_more(settings, plan)
-    refuse.other_name(settings, plan)
+    refuse.changed_since(settings, journal, plan, token, moment)
     given: dict[str, Any] = {
         "token": token,
         "mode": mode,
@@ -109,9 +106,7 @@ def enqueue_policy(
     refuse.nothing_free(plan)
     if plan.expired(now):
         refuse.late(plan)
-    refuse.forbidden_overrides(settings, plan)
-    refuse.not_free_any_more(settings, plan)
-    refuse.other_name(settings, plan)
+    refuse.not_allowed(settings, plan)
     refuse.beyond_policy(plan, policy)
     run_id, _ = journal.insert(
         plan,
