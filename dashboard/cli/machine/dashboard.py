@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C reaches us alone, and we end it
-        preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - calls prctl and getppid only
+        preexec_fn=own_processes.die_with_parent(),  # noqa: PLW1509 - calls prctl and getppid only
     )
     try:
         _wait_until_up(server, url)

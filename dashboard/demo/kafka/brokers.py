@@ -22,6 +22,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from dashboard.core.errors import DemoError
+from dashboard.core.processes import die_with_parent
 from dashboard.demo import processes
 from dashboard.demo.kafka.jars import KafkaJars
 
@@ -189,7 +190,7 @@ class LocalCluster:
             capture_output=True,
             text=True,
             check=False,
-            preexec_fn=processes.die_with_parent(),
+            preexec_fn=die_with_parent(),
         )
         if done.returncode != 0:
             raise DemoError(
