@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from dashboard.cluster.connection.connection import Connection, chunks, meet_bootstrap
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
+    GROUPS_PER_REQUEST,
+    MANY_KEYS_SINCE,
     RETRIABLE_READ_ERRORS,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
@@ -30,7 +32,6 @@ from dashboard.domain import rights
 from dashboard.domain.model import PartitionState, TopicState
 
 OFFSETS_TOPIC = rights.OFFSETS_TOPIC
-_MANY_KEYS_SINCE = 4  # FindCoordinator, KIP-699
 _HIDES = "groups may be left out of every list"
 _ABSENT = "UNKNOWN_TOPIC_OR_PARTITION"
 _HIDDEN = "TOPIC_AUTHORIZATION_FAILED"
@@ -217,7 +218,7 @@ def _coordinators(
 
     def ask(wire: Wire, deadline: float) -> Any:
         version = wire.version(FindCoordinatorRequest)
-        if version < _MANY_KEYS_SINCE:
+        if version < MANY_KEYS_SINCE:
             return {}
         request = FindCoordinatorRequest(version=version, key_type=0, coordinator_keys=groups)
         answer = wire.ask(lambda _: request, deadline)
@@ -365,7 +366,6 @@ def _why_idle(leader: int, error: str, led: str) -> str:
 PROBE = "lowwater-probe-"  # such names are asked about; whoever has rights by prefix needs this one
 _ANY_GROUP_UNTIL = 5  # DescribeGroups: v6 calls a group that is not there GROUP_ID_NOT_FOUND
 _PROVES = (None, "GROUP_ID_NOT_FOUND")
-_GROUPS_PER_REQUEST = 200
 
 
 def not_coordinated(
@@ -384,7 +384,7 @@ def not_coordinated(
         version = wire.version(DescribeGroupsRequest, _ANY_GROUP_UNTIL)
     except ClusterError as unsupported:
         return dict.fromkeys(asked.values(), unsupported.code)
-    for names in chunks(sorted(asked), _GROUPS_PER_REQUEST):
+    for names in chunks(sorted(asked), GROUPS_PER_REQUEST):
         answer = wire.ask(_question(version, names), deadline)
         for group in answer.groups:
             error = error_name(group.error_code)

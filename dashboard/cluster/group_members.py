@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from dashboard.cluster.connection.connection import Connection, chunks
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
+    GROUPS_PER_REQUEST,
     ConsumerGroupDescribeRequest,
     ConsumerProtocolAssignment,
     DescribeGroupsRequest,
@@ -26,7 +27,6 @@ from dashboard.domain.model import WORKERS, TopicPartition
 UNSUPPORTED = "API_UNSUPPORTED"
 _STREAMS_ASSIGNOR = "stream"  # StreamsPartitionAssignor.name()
 _STREAMS_CLIENT = re.compile(r"-StreamThread-\d+-consumer$")  # ClientUtils.getConsumerClientId
-_GROUPS_PER_REQUEST = 200
 _HEAD, _SIZE = struct.Struct(">hi"), struct.Struct(">h")  # version and number of topics; of a name
 _REQUESTS = {
     "classic": DescribeGroupsRequest,
@@ -109,7 +109,7 @@ def _question(
         return [
             (names, _asked(wire, kind, names, time.monotonic() + patience))
             for kind, groups in sorted(kinds.items())
-            for names in chunks(groups, _GROUPS_PER_REQUEST)
+            for names in chunks(groups, GROUPS_PER_REQUEST)
         ]
 
     return ask

@@ -14,6 +14,7 @@ from uuid import UUID
 from dashboard.cluster.connection.connection import Connection, chunks
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
+    GROUPS_PER_REQUEST,
     OffsetFetchRequest,
     error_name,
     length,
@@ -26,7 +27,6 @@ from dashboard.domain.model import GroupOffset, TopicState
 
 _STABLE_SINCE = 7  # KIP-447
 _BY_ID_SINCE = 10  # KIP-848
-_GROUPS_PER_REQUEST = 200
 _UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 # Who processes exactly once commits in a transaction ten times a second (Kafka Streams), and it is
 # open for milliseconds: of some hundred such offsets there is always one that a single look misses.
@@ -137,7 +137,7 @@ def _question(
             answers = [wire.ask(_one(version, n), time.monotonic() + patience) for n in names]
             return [_from_schema(n, answer) for n, answer in zip(names, answers, strict=True)]
         found = []
-        for batch in chunks(names, _GROUPS_PER_REQUEST):
+        for batch in chunks(names, GROUPS_PER_REQUEST):
             rows = wire.ask_rows(_many(version, batch), decode, time.monotonic() + patience)
             found += _of_ids(wire, rows, ids, time.monotonic() + patience) if by_id else rows
         return found

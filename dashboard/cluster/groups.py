@@ -20,6 +20,7 @@ from dashboard.cluster.group_offsets import (
 )
 from dashboard.cluster.protocol.list_offsets import EARLIEST, LEFT_OUT, Placed, ask_offsets
 from dashboard.cluster.protocol.messages import (
+    GROUPS_PER_REQUEST,
     RETRIABLE_READ_ERRORS,
     DescribeShareGroupOffsetsRequest,
     error_name,
@@ -215,8 +216,6 @@ def _type(listed: Listed) -> str:
 
 # Start offsets of share groups: DescribeShareGroupOffsets (KIP-932), per coordinator, batched.
 
-_GROUPS_PER_REQUEST = 200
-
 
 def read_share_offsets(
     connection: Connection, groups: Mapping[int, list[str]]
@@ -236,7 +235,7 @@ def _question(names: list[str]) -> Callable[[Wire, float], list[GroupRows]]:
         patience = deadline - time.monotonic()
         answers = [
             wire.ask(_request(batch), time.monotonic() + patience)
-            for batch in chunks(names, _GROUPS_PER_REQUEST)
+            for batch in chunks(names, GROUPS_PER_REQUEST)
         ]
         return [
             GroupRows(group.group_id, _error(group), _offsets(group))

@@ -11,10 +11,11 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard.core.words import duration
+from dashboard.domain.model import METHODS
 from dashboard.purge.forecast import waits
 from dashboard.purge.forecast.waits import CauseWaits
 from dashboard.purge.receipt import gap
-from dashboard.purge.receipt.gap import ORDER, Calibration, Point
+from dashboard.purge.receipt.gap import Calibration, Point
 from dashboard.ui.components import grid, markup, states, style
 from dashboard.ui.purge.runs import left_out, past_runs
 from dashboard.ui.session.context import Screen
@@ -140,7 +141,7 @@ def option(drawn: Sequence[Point], *, dark: bool) -> dict[str, Any]:
 
 
 def _series(method: str, drawn: Sequence[Point], *, dark: bool) -> dict[str, Any]:
-    place = ORDER.index(method) if method in ORDER else len(ORDER) - 1
+    place = METHODS.index(method) if method in METHODS else len(METHODS) - 1
     fill = (_ON_DARK if dark else _ON_LIGHT)[place]
     return {
         "type": "line",

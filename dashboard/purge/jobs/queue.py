@@ -12,6 +12,7 @@ from typing import Any
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError, UsageError
+from dashboard.domain.model import MODES
 from dashboard.people import people
 from dashboard.people.people import Who
 from dashboard.purge.execute import stop_rules
@@ -20,7 +21,7 @@ from dashboard.purge.jobs import queue_refusals as refuse
 from dashboard.purge.jobs.worker_process import ReadyWorker, spawn
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.policies import PolicyClaim
-from dashboard.purge.journal.rows import MODES, Options, RunRow, RunView
+from dashboard.purge.journal.rows import Options, RunRow, RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.purge import check_request_timeout
