@@ -213,7 +213,7 @@ def places_html(screen: Screen, topic: str) -> str:
     rows = [
         (
             f"broker {row.broker_id} · {text(row.log_dir)}",
-            _rate(row.growth_per_hour),
+            formats.signed(row.growth_per_hour),
             text(headline.said(disks.get((row.broker_id, row.log_dir)))),
         )
         for row in records(here.sort_by(_PLACE), GrowthRow)
@@ -223,10 +223,6 @@ def places_html(screen: Screen, topic: str) -> str:
         return ""
     heads = ("Log dir", "It grows by an hour", "The disk")
     return f'<div class="lw"><h2>Where it lies</h2>{markup.table(heads, rows, (1,))}</div>'
-
-
-def _rate(size_bytes: int | None) -> str:
-    return formats.UNKNOWN if size_bytes is None else formats.signed(size_bytes)
 
 
 def configs_html(screen: Screen, topic: str) -> str:

@@ -115,6 +115,11 @@ def size(count: int | None) -> str:
     return binary(count)
 
 
+def size_cell(count: int | None) -> str | None:
+    """The same in a table, whose cell stays empty where it is unknown."""
+    return None if count is None else size(count)
+
+
 def _right(value: Any) -> bool:
     """Whether a value is a number, also one with a unit behind it."""
     if isinstance(value, str):

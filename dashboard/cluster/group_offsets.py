@@ -82,14 +82,17 @@ def _asked(
 
 def _settled(before: GroupOffsetsAnswer, later: GroupOffsetsAnswer) -> GroupOffsetsAnswer:
     """`before`, with what a later look tells of the offsets that were inside a transaction."""
-    told = {_place(o): o for o in later.offsets}
+    told = {place_of(o): o for o in later.offsets}
     # A first commit is in no answer while its transaction is open: it comes with a later one.
-    kept = {_place(o): o for o in before.offsets if o.error != _UNSTABLE or _place(o) not in told}
-    offsets = tuple(sorted((told | kept).values(), key=_place))
+    kept = {
+        place_of(o): o for o in before.offsets if o.error != _UNSTABLE or place_of(o) not in told
+    }
+    offsets = tuple(sorted((told | kept).values(), key=place_of))
     return replace(before, offsets=offsets, streams=before.streams | later.streams)
 
 
-def _place(offset: GroupOffset) -> tuple[str, str, int]:
+def place_of(offset: GroupOffset) -> tuple[str, str, int]:
+    """By what offsets are sorted and told apart."""
     return offset.group_id, offset.topic, offset.partition
 
 
@@ -194,10 +197,10 @@ def _confirmed(
         return group
     if told is None or told.error:
         return told
-    answers = {_place(offset): offset for offset in told.offsets}
+    answers = {place_of(offset): offset for offset in told.offsets}
 
     def confirmed(named: GroupOffset) -> GroupOffset:
-        answer = answers.get(_place(named))
+        answer = answers.get(place_of(named))
         if answer is not None and answer.committed_offset is not None:
             return named
         if answer is not None and answer.error not in (None, "UNKNOWN_TOPIC_ID"):

@@ -16,6 +16,7 @@ from dashboard.cluster.group_offsets import (
     GroupOffsetsAnswer,
     GroupRows,
     gathered,
+    place_of,
     read_group_offsets,
 )
 from dashboard.cluster.protocol.list_offsets import EARLIEST, LEFT_OUT, Placed, ask_offsets
@@ -131,7 +132,7 @@ def _take_share_offsets(connection: Connection, found: _Found) -> None:
     answer = read_share_offsets(connection, _by_coordinator(found, share=True))
     found.vanished.update(found.groups.keys() & set(answer.vanished))
     if answer.offsets:
-        found.offsets = tuple(sorted([*found.offsets, *answer.offsets], key=_place))
+        found.offsets = tuple(sorted([*found.offsets, *answer.offsets], key=place_of))
     found.group_errors |= answer.errors
     found.transient |= not RETRIABLE_READ_ERRORS.isdisjoint(answer.errors.values())
 
@@ -178,10 +179,6 @@ def _by_coordinator(found: _Found, *, share: bool) -> dict[int, list[str]]:
         if (_type(group) == "share") == share:
             by_coordinator[group.coordinator].append(group.group_id)
     return by_coordinator
-
-
-def _place(offset: GroupOffset) -> tuple[str, str, int]:
-    return offset.group_id, offset.topic, offset.partition
 
 
 def _groups(found: _Found) -> tuple[Group, ...]:

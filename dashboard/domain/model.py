@@ -161,6 +161,11 @@ class LogDir:
     error: str | None = None
 
 
+def used_share(total_bytes: int | None, usable_bytes: int | None) -> float | None:
+    """0..1 of a disk; None where its broker does not tell both."""
+    return None if not total_bytes or usable_bytes is None else 1 - usable_bytes / total_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class LogDirsAnswer:
     """What DescribeLogDirs of all brokers gave; `errors` names each broker that did not answer."""

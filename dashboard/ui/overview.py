@@ -16,6 +16,7 @@ import streamlit as st
 from dashboard.core import demo_faults
 from dashboard.core.arrow import records
 from dashboard.core.demo_faults import KINDS
+from dashboard.domain.model import used_share
 from dashboard.reports.parts import Figure
 from dashboard.settings.sections import Price
 from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
@@ -136,9 +137,7 @@ class DiskBar:
     @property
     def used_share(self) -> float | None:
         """0..1; None when the broker does not tell total and usable bytes (KIP-827)."""
-        if not self.total_bytes or self.usable_bytes is None:
-            return None
-        return 1 - self.usable_bytes / self.total_bytes
+        return used_share(self.total_bytes, self.usable_bytes)
 
 
 def disk_bars(

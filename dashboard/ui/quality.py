@@ -238,16 +238,12 @@ def requests_table(rows: Sequence[DeleteRequests]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Broker": [str(row.broker_id) for row in rows],
-            "An hour": [_count(row.per_hour) for row in rows],
-            "Waiting": [_count(row.waiting) for row in rows],
+            "An hour": [formats.cell(row.per_hour) for row in rows],
+            "Waiting": [formats.cell(row.waiting) for row in rows],
             "Mean": [_ms(row.mean_ms) for row in rows],
             "99 of 100 within": [_ms(row.p99_ms) for row in rows],
         }
     )
-
-
-def _count(count: int | None) -> str:
-    return formats.MISSING if count is None else formats.number(count)
 
 
 def _ms(milliseconds: float | None) -> str:

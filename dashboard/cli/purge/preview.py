@@ -174,15 +174,11 @@ def _totals(totals: Totals) -> str:
 
 
 def _reasons(partitions: Iterable[PlannedPartition]) -> list[str]:
-    """Each guard's words once, with how many partitions it blocks."""
-    found: dict[tuple[str, str, str], int] = {}
-    for partition in partitions:
-        for guard in partition.guards:
-            key = (guard.name, guard.reason, guard.lift)
-            found[key] = found.get(key, 0) + 1
+    from dashboard.purge.plan.preview import guards_counted
+
     return [
-        f"guard {name} ({count} partitions): {reason} {lift}"
-        for (name, reason, lift), count in sorted(found.items())
+        f"guard {guard.name} ({count} partitions): {guard.reason} {guard.lift}"
+        for guard, count in guards_counted(partitions)
     ]
 
 

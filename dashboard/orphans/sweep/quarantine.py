@@ -30,7 +30,7 @@ from dashboard.orphans.sweep.items import (
     log_bytes,
     unsettled,
 )
-from dashboard.orphans.sweep.places import SCRIPT_LOG, LogDir, Place
+from dashboard.orphans.sweep.places import SCRIPT_LOG, LogDir, Place, has
 from dashboard.orphans.sweep.report import Refusal
 
 Clock = Callable[[], datetime]
@@ -143,7 +143,7 @@ class Quarantine:
                 remove(begun, aside, folder)
                 os.fsync(aside)
             except OSError as error:
-                if _exists(item.directory, aside):
+                if has(aside, item.directory):
                     self._record(item, "not-deleted", Act(item.item, error=_text(error)))
                     raise Refusal("failed", f"it could not be deleted: {_text(error)}") from error
                 raise Refusal(
@@ -389,14 +389,6 @@ def _make_durable(*folders: int) -> None:
             os.fsync(folder)
     except OSError as error:
         raise Refusal("failed", f"the disk did not take it: {_text(error)}") from error
-
-
-def _exists(name: str, folder: int) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager

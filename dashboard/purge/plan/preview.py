@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 
 from dashboard.core.clock import format_time
 from dashboard.core.sums import whole_sum
+from dashboard.domain.model import Guard
 from dashboard.purge.plan.moves import MoveRow, planned_moves
 from dashboard.purge.plan.plan import INTERVAL, Plan, PlannedPartition, decisions
 
@@ -289,6 +290,12 @@ def _with_partition(
 # What of a plan no group's offset covers: none, one past the end, or only remembered. Pure.
 #
 # A partition without an offset of a group is unknown to us, not unread by it and not read.
+
+
+def guards_counted(partitions: Iterable[PlannedPartition]) -> list[tuple[Guard, int]]:
+    """Each guard's words once with how many partitions it blocks, the most frequent first."""
+    found = Counter(guard for p in partitions for guard in p.guards)
+    return sorted(found.items(), key=lambda one: (-one[1], astuple(one[0])))
 
 
 def coverage(partitions: Iterable[PlannedPartition]) -> tuple[TopicCoverage, ...]:
