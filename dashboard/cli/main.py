@@ -16,7 +16,7 @@ from tempfile import gettempdir
 from types import FrameType, ModuleType
 
 from dashboard.cli.context import respawn
-from dashboard.cli.output import close_stdout, emit_error, prepare_streams, progress
+from dashboard.cli.output import INTERRUPTED, close_stdout, emit_error, prepare_streams, progress
 from dashboard.cli.parser import new_parser, parse
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
@@ -49,7 +49,6 @@ VERBS: Mapping[str, str] = {  # and the room of each
     "triage": "purge",
     "doctor": "machine",
 }
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:

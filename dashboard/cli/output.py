@@ -20,6 +20,7 @@ from dashboard.core.errors import LowwaterError, PlanError, UsageError
 from dashboard.core.visible import Lines, in_lines, visible_cell, visible_json, visible_lines
 from dashboard.core.words import binary
 
+INTERRUPTED = 130  # the exit code: as a shell has it of SIGINT
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

@@ -93,10 +93,6 @@ class Verdicts:
         """Hex sha256 of the canonical JSON without its own `sha256` key."""
         return seal(_KIND.document(self))[0]
 
-    def removable(self, broker_id: int) -> tuple[Verdict, ...]:
-        """The orphans of one broker that may go."""
-        return tuple(r for r in self.rows if (r.broker_id, r.verdict) == (broker_id, REMOVABLE))
-
 
 def of_analysis(cluster: ClusterStore, analysis_id: str, *, now: datetime) -> Verdicts:
     """The orphans of a committed analysis, to be written at `now`. Raises StoreError."""

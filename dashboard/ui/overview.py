@@ -341,7 +341,7 @@ def orphans(screen: Screen) -> None:
     """The folders that were last found to be known to nobody."""
     assert screen.findings is not None
     table = screen.findings.table("orphans")
-    rows = newest_orphans(table, ROWS)
+    rows = newest_orphans(table)
     if not rows:
         return
     st.html('<div class="lw"><h2>Newest orphans</h2></div>')
@@ -356,12 +356,12 @@ def orphans(screen: Screen) -> None:
         routes.link("orphans", f"All {formats.plural(table.num_rows, 'orphan')} and their evidence")
 
 
-def newest_orphans(orphans: pa.Table, limit: int) -> list[OrphanRow]:
+def newest_orphans(orphans: pa.Table) -> list[OrphanRow]:
     """Rows of the findings, those seen last for the first time first, then by size and name."""
     rows = records(orphans, OrphanRow)
     rows.sort(key=lambda row: (row.broker_id, row.log_dir, row.directory or ""))
     rows.sort(key=lambda row: (row.first_seen_at, row.on_disk or 0), reverse=True)
-    return rows[:limit]
+    return rows[:ROWS]
 
 
 _AGAIN = "2s"  # what was asked for takes up to half a minute

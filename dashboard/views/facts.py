@@ -20,7 +20,7 @@ from dashboard.views import formats
 
 # Without this one alone a topic is consumed by every *known* group, which is the first headline.
 UNDECLARED = "readers-undeclared"
-TARGET = "committed"
+_TARGET = "committed"
 
 
 class Guarded(NamedTuple):
@@ -31,9 +31,9 @@ class Guarded(NamedTuple):
     topics: int
 
 
-def partition_facts(reclaimable: pa.Table, target: str = TARGET) -> pa.Table:
-    """The rows of one target with the columns above, sorted by topic and partition."""
-    rows = reclaimable.filter(pc.equal(reclaimable["target"], target)).combine_chunks()
+def partition_facts(reclaimable: pa.Table) -> pa.Table:
+    """The rows of the committed target with the columns above, sorted by topic and partition."""
+    rows = reclaimable.filter(pc.equal(reclaimable["target"], _TARGET)).combine_chunks()
     guards = rows["guards"].combine_chunks()
     if isinstance(guards, pa.ChunkedArray):
         guards = pa.concat_arrays(guards.chunks) if guards.num_chunks else pa.array([], guards.type)

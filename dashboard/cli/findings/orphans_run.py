@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 FLAGS = ("once", "every", "most_folders", "most_bytes", "inventory_out", "port", "host")
 _NOT = ("verdicts", "apply", "restore", "delete_now", "script", "verify", "name")
 _EVERY, _FOLDERS, _BYTES = "10m", 20, "100GiB"
-_INTERRUPTED = 130
 _LEAST_EVERY = timedelta(seconds=1)
 _SHORTEST_SECONDS = 0.05
 EXAMPLES = (
@@ -235,7 +234,7 @@ def _loop(
             time.sleep(max(_SHORTEST_SECONDS, left.total_seconds()))
     except KeyboardInterrupt:
         output.progress("orphans' service ended; the next one goes on from what the logs say")
-        return _INTERRUPTED
+        return output.INTERRUPTED
 
 
 def _ended(args: argparse.Namespace, found: Round, event: dict[str, Any], text: str) -> int:

@@ -27,7 +27,6 @@ from dashboard.web_guard import LOOPBACK_NAMES
 DEFAULT_PORT = 8501
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 5.0
-_INTERRUPTED = 130
 # No statistics, no menu of a developer, no traceback on a page. What is safe by default is said
 # all the same: a config.toml in somebody's home must not weaken it.
 _FLAGS = {
@@ -96,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         return _ended(server.wait())
     except KeyboardInterrupt:
         output.progress("pages ended")
-        return _INTERRUPTED
+        return output.INTERRUPTED
     finally:
         processes.stop(server, _GRACE_SECONDS)
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dashboard.settings.settings import Settings
     from dashboard.store.snapshots import ClusterStore
 
-_INTERRUPTED = 130
-
 
 def add_flags(parser: Parser) -> None:
     """The flags of `run`, and those that say how `run` and `check` reach the cluster."""
@@ -77,7 +75,7 @@ def run(
             told.alerts(alerts, site)
     if told.stop.is_set():
         output.progress("policies ended")
-        return _INTERRUPTED
+        return output.INTERRUPTED
     return _once(service, told)
 
 

@@ -151,10 +151,10 @@ class LocalCluster:
         """SIGCONT after `suspend`."""
         processes.signal_group(self._processes[broker_id], signal.SIGCONT)
 
-    def log_tail(self, broker_id: int, lines: int = 20) -> str:
+    def log_tail(self, broker_id: int) -> str:
         """The last lines that a broker printed."""
         log = self.folder / f"broker-{broker_id}" / "broker.log"
-        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(log.read_text(errors="replace").splitlines()[-20:])
 
     def _format(self) -> None:
         for broker_id in self.broker_ids:

@@ -14,8 +14,7 @@ from dashboard.core.errors import StoreError
 from dashboard.ui.components.grid import pick
 from dashboard.ui.growth.scenario import Known, Scenario, earlier
 from dashboard.ui.growth.what_if import disks_of, parts_of
-from dashboard.ui.session.context import Screen, Tables, findings_of, rows_of
-from dashboard.views.facts import partition_facts
+from dashboard.ui.session.context import Screen, Tables, facts_of_tables, findings_of, rows_of
 from dashboard.views.headline import blockers_by_group
 from dashboard.views.what_if import waive
 
@@ -54,8 +53,7 @@ def deletable(screen: Screen, topics: list[str]) -> list[str]:
 
 def _facts(found: Tables, waived: tuple[str, ...]) -> pa.Table:
     """The committed target's partitions without these groups."""
-    reclaimable = found.table("reclaimable")
-    facts = found.derived("facts committed", lambda: partition_facts(reclaimable))
+    facts = facts_of_tables(found)
     if not waived:
         return facts
     curves = found.curves()

@@ -113,12 +113,14 @@ def findings_of(screen: Screen) -> Tables:
     return screen.findings
 
 
-def facts_of(screen: Screen, target: str = "committed") -> pa.Table:
-    """One row per partition for `target`, with the flags consumed and free."""
-    found = findings_of(screen)
-    return found.derived(
-        f"facts {target}", lambda: partition_facts(found.table("reclaimable"), target)
-    )
+def facts_of(screen: Screen) -> pa.Table:
+    """One row per partition for the committed target, with the flags consumed and free."""
+    return facts_of_tables(findings_of(screen))
+
+
+def facts_of_tables(found: Tables) -> pa.Table:
+    """The same of any analysis, such as one of hours ago."""
+    return found.derived("facts", lambda: partition_facts(found.table("reclaimable")))
 
 
 def headline_of(screen: Screen) -> Headline:
