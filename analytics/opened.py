@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import StoreError, UsageError
+from dashboard.core.words import span
 from dashboard.settings import settings as settings_files
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshot_files import Kind, Manifest, spec_of, time_of
@@ -148,7 +149,7 @@ class Cluster:
         lines = [
             f"Cluster {self.store.name} ({self.store.cluster_id})",
             f"  snapshot {self.snapshot.id}, taken {taken_at:%Y-%m-%d %H:%M:%S} UTC, "
-            f"{_age(self.now() - taken_at)} ago",
+            f"{span(self.now() - taken_at)} ago",
             f"  .table(…): {_rows(self.snapshot.tables)}",
         ]
         if self.analysis is None:
@@ -207,14 +208,6 @@ def _check(kind: Kind, table: str) -> None:
 
 def _rows(tables: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {rows:,}" for name, rows in sorted(tables.items()))
-
-
-def _age(age: timedelta) -> str:
-    seconds = max(0, round(age.total_seconds()))
-    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds // unit} {name}"
-    return f"{seconds} s"
 
 
 # Which of the kept snapshots and analyses a history reads, and which analysis is a snapshot's.

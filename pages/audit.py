@@ -227,10 +227,7 @@ def show_timeline(rows: Sequence[Line], cut: str) -> None:
 
 
 def _one(place: DeltaGenerator, label: str, options: set[str], key: str) -> str | None:
-    found = place.selectbox(
-        label, sorted(options - {""}), index=None, key=key, bind="query-params", placeholder="all"
-    )
-    return str(found) if found else None
+    return grid.one(place, label, key, sorted(options - {""}))
 
 
 show()

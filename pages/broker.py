@@ -102,8 +102,8 @@ def topics_html(screen: Screen, replicas: pa.Table, growth: pa.Table) -> str:
         rates[row["topic"]] = row["growth_per_hour"]
     back = {row.topic: row.reclaimable_bytes for row in rows_of(screen)}
     rows = [
-        (markup.link("topic", name), markup.size(row["size_bytes_sum"]), _rate(rates.get(name)),
-         markup.size(back.get(name)))
+        (markup.link("topic", name), markup.size(row["size_bytes_sum"]),
+         formats.signed(rates.get(name)), markup.size(back.get(name)))
         for row in largest.slice(0, _TOPICS).to_pylist()
         for name in [names[row["topic_no"]]]
     ]  # fmt: skip
@@ -115,10 +115,6 @@ def topics_html(screen: Screen, replicas: pa.Table, growth: pa.Table) -> str:
     return (
         f'<div class="lw"><h2>What fills it</h2>{markup.table(heads, rows, (1, 2, 3))}{more}</div>'
     )
-
-
-def _rate(size_bytes: int | None) -> str:
-    return formats.UNKNOWN if size_bytes is None else formats.signed(size_bytes)
 
 
 def show_slow(findings: Tables, broker_id: int) -> None:

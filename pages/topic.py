@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.arrow import records
+from dashboard.core.sums import whole_sum
 from dashboard.safety.unseen_readers import of_finding, suspicion
 from dashboard.settings.sections import Price, beside
 from dashboard.store.finding_rows import Blocker, GrowthRow
@@ -143,7 +144,7 @@ def shorten(screen: Screen, topic: str) -> None:
     asked = Scenario(keep=KEEPS[keep], kept=frozenset({topic}))
     gone = [o.gone for o in outcomes(known.disks, known.parts, effect_of(known, asked))]
     least, likely, most = (
-        formats.size(_sum([getattr(g, side) for g in gone]))
+        formats.size(whole_sum(getattr(g, side) for g in gone))
         for side in ("soonest", "likely", "latest")
     )
     _say(f"Shorten retention to {keep}: {likely} leave ({least} to {most}), whether read or not.")
@@ -170,11 +171,6 @@ def fitting(screen: Screen, topic: str) -> str:
 def _say(said: str) -> None:
     answer, _, rest = said.partition(": ")
     st.html(f'<div class="lw"><p><b>{text(answer)}: </b>{text(rest)}</p></div>')
-
-
-def _sum(sizes: Sequence[float | None]) -> float | None:
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
 
 
 def blockers_of(screen: Screen, topic: str) -> list[Blocker]:
@@ -217,7 +213,7 @@ def places_html(screen: Screen, topic: str) -> str:
     rows = [
         (
             f"broker {row.broker_id} · {text(row.log_dir)}",
-            _rate(row.growth_per_hour),
+            formats.signed(row.growth_per_hour),
             text(headline.said(disks.get((row.broker_id, row.log_dir)))),
         )
         for row in records(here.sort_by(_PLACE), GrowthRow)
@@ -227,10 +223,6 @@ def places_html(screen: Screen, topic: str) -> str:
         return ""
     heads = ("Log dir", "It grows by an hour", "The disk")
     return f'<div class="lw"><h2>Where it lies</h2>{markup.table(heads, rows, (1,))}</div>'
-
-
-def _rate(size_bytes: int | None) -> str:
-    return formats.UNKNOWN if size_bytes is None else formats.signed(size_bytes)
 
 
 def configs_html(screen: Screen, topic: str) -> str:

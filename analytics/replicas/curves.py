@@ -21,6 +21,7 @@ from analytics.replicas.points import Points, matched, measured, told, with_reco
 from dashboard.core.arrow import column, places
 from dashboard.core.clock import CLOCKS_AGREE, microseconds
 from dashboard.core.errors import StoreError
+from dashboard.domain.model import METHODS
 from dashboard.estimate.curve_tables import (
     PLACE,
     ReplicaCurves,
@@ -29,16 +30,7 @@ from dashboard.estimate.curve_tables import (
     integers,
     read,
 )
-from dashboard.estimate.curves import (
-    METHODS,
-    NO_EPOCH,
-    PROPORTIONAL,
-    SEGMENTS,
-    Curves,
-    Flags,
-    Freed,
-    Ints,
-)
+from dashboard.estimate.curves import NO_EPOCH, PROPORTIONAL, SEGMENTS, Curves, Flags, Freed, Ints
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES

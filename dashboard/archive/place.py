@@ -7,7 +7,6 @@ taken it whole. What may pass (a time-out, a store that is slowed) is tried agai
 from __future__ import annotations
 
 import errno
-import os
 import re
 import shutil
 import time
@@ -28,6 +27,7 @@ from dashboard.archive.manifest import (
 )
 from dashboard.core.canonical import SealedKind
 from dashboard.core.errors import ArchiveError, LowwaterError, SettingsError, StoreError
+from dashboard.core.system import make_durable
 from dashboard.core.words import binary
 from dashboard.domain.model import TopicPartition
 from dashboard.settings.archive import absent, check_url
@@ -191,7 +191,7 @@ class Place:
         write_atomically(self._files, path, body)
         # A name is on the disk once its folder is: a power cut must not take what was proved.
         for folder in {Path(path).parent, *(folder.parent for folder in made)}:
-            _settle(folder)
+            make_durable(folder)
 
     def _refuse_last_room(self, size_bytes: int) -> None:
         """Whoever purges may do it since a disk is full: on the same one an archive would end what
@@ -307,14 +307,6 @@ def _left(folder: Path) -> ArchiveError:
         "Mount what it lies on, then plan again; nothing is deleted without its proof.",
         code="ARCHIVE_UNREACHABLE",
     )
-
-
-def _settle(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _causes(error: BaseException) -> list[BaseException]:

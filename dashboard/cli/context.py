@@ -208,6 +208,14 @@ def open_journal(settings: Settings) -> Iterator[Journal]:
         journal.close()
 
 
+def overrides_of(args: argparse.Namespace) -> dict[str, str]:
+    """Client properties that the flags put above the known ones. Raises SettingsError."""
+    overrides = read_client_config(args.client_config) if args.client_config else {}
+    if args.bootstrap_server:
+        overrides["bootstrap.servers"] = args.bootstrap_server
+    return overrides
+
+
 def connection_of(args: argparse.Namespace) -> dict[str, str | None]:
     """What the flags say about reaching the cluster: an address and a path, never a secret."""
     found: dict[str, str | None] = {}

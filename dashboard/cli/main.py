@@ -15,12 +15,10 @@ from pathlib import Path
 from tempfile import gettempdir
 from types import FrameType, ModuleType
 
-from dashboard.cli.output import close_stdout, emit_error, prepare_streams, progress
+from dashboard.cli.output import INTERRUPTED, close_stdout, emit_error, prepare_streams, progress
 from dashboard.cli.parser import VERBS, add_summary, new_parser, parse
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
-
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:

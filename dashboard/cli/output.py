@@ -20,6 +20,7 @@ from dashboard.core.errors import LowwaterError, PlanError, UsageError
 from dashboard.core.visible import Lines, in_lines, visible_cell, visible_json, visible_lines
 from dashboard.core.words import binary
 
+INTERRUPTED = 130  # the exit code: as a shell has it of SIGINT
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -113,6 +114,11 @@ def size(count: int | None) -> str:
     if count is None:
         return "not measurable"
     return binary(count)
+
+
+def size_cell(count: int | None) -> str | None:
+    """The same in a table, whose cell stays empty where it is unknown."""
+    return None if count is None else size(count)
 
 
 def _right(value: Any) -> bool:

@@ -150,6 +150,12 @@ def add_connection(parser: Parser) -> None:
     parser.add_argument("--name", help="what to call this cluster on screens and in plans")
 
 
+def add_reached(parser: Parser) -> None:
+    """The flags of verbs that reach a cluster which the data folder knows already."""
+    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
+    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+
+
 def add_metrics(parser: Parser) -> None:
     """The flag of verbs that take snapshots: where each broker's own metrics are read."""
     parser.add_argument(

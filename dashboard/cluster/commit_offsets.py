@@ -13,6 +13,7 @@ from typing import Any
 from dashboard.cluster.connection.connection import Connection, called_off
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
+    MANY_KEYS_SINCE,
     FindCoordinatorRequest,
     OffsetCommitRequest,
     error_name,
@@ -21,7 +22,6 @@ from dashboard.core.errors import UsageError
 from dashboard.domain.model import TopicPartition
 
 _NAMES_UNTIL = 9  # v10 names topics by id alone (KIP-848)
-_MANY_KEYS_SINCE = 4  # KIP-699
 _GROUP_KEY = 0
 _NO_GENERATION, _NO_MEMBER, _UNKNOWN_EPOCH = -1, "", -1
 
@@ -71,14 +71,14 @@ def commit_offsets(
 def _coordinator(connection: Connection, group_id: str) -> tuple[int, str | None]:
     def request(at: Wire) -> Any:
         version = at.version(FindCoordinatorRequest)
-        if version < _MANY_KEYS_SINCE:
+        if version < MANY_KEYS_SINCE:
             return FindCoordinatorRequest(version=version, key=group_id, key_type=_GROUP_KEY)
         return FindCoordinatorRequest(
             version=version, key_type=_GROUP_KEY, coordinator_keys=[group_id]
         )
 
     answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
-    if answer.version < _MANY_KEYS_SINCE:
+    if answer.version < MANY_KEYS_SINCE:
         return answer.node_id, error_name(answer.error_code)
     told = [(c.node_id, error_name(c.error_code)) for c in answer.coordinators if c.key == group_id]
     return told[0] if told else (-1, "COORDINATOR_NOT_AVAILABLE")

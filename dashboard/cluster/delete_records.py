@@ -19,6 +19,7 @@ from dashboard.cluster.protocol.messages import (
 )
 from dashboard.core.errors import UsageError
 from dashboard.domain.model import (
+    LEADER_ONLY_SINCE,
     Batch,
     BatchSamples,
     BatchSpan,
@@ -28,7 +29,6 @@ from dashboard.domain.model import (
     TopicPartition,
 )
 
-LEADER_ONLY_SINCE = 3
 # The newest that a Kafka release defines: v3 is a proposal (KIP-1343), and its bytes may change.
 _RELEASED = 2
 _NO_ANSWER = -1  # UNKNOWN_SERVER_ERROR: proves nothing, so the leader has to be read

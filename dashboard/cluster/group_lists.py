@@ -17,6 +17,7 @@ from dashboard.cluster.connection.connection import Connection, meet_bootstrap
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.group_members import PROBE, not_coordinated
 from dashboard.cluster.protocol.messages import (
+    MANY_KEYS_SINCE,
     RETRIABLE_READ_ERRORS,
     FindCoordinatorRequest,
     ListGroupsRequest,
@@ -29,7 +30,6 @@ from dashboard.domain import rights
 from dashboard.domain.model import PartitionState, TopicState
 
 OFFSETS_TOPIC = rights.OFFSETS_TOPIC
-_MANY_KEYS_SINCE = 4  # FindCoordinator, KIP-699
 _HIDES = "groups may be left out of every list"
 _ABSENT = "UNKNOWN_TOPIC_OR_PARTITION"
 _HIDDEN = "TOPIC_AUTHORIZATION_FAILED"
@@ -216,7 +216,7 @@ def _coordinators(
 
     def ask(wire: Wire, deadline: float) -> Any:
         version = wire.version(FindCoordinatorRequest)
-        if version < _MANY_KEYS_SINCE:
+        if version < MANY_KEYS_SINCE:
             return {}
         request = FindCoordinatorRequest(version=version, key_type=0, coordinator_keys=groups)
         answer = wire.ask(lambda _: request, deadline)

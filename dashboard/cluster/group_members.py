@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from dashboard.cluster.connection.connection import Connection, chunks
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
+    GROUPS_PER_REQUEST,
     ConsumerGroupDescribeRequest,
     ConsumerProtocolAssignment,
     DescribeGroupsRequest,
@@ -29,7 +30,6 @@ from dashboard.domain.model import WORKERS, TopicPartition
 UNSUPPORTED = "API_UNSUPPORTED"
 _STREAMS_ASSIGNOR = "stream"  # StreamsPartitionAssignor.name()
 _STREAMS_CLIENT = re.compile(r"-StreamThread-\d+-consumer$")  # ClientUtils.getConsumerClientId
-_GROUPS_PER_REQUEST = 200
 _HEAD, _SIZE = struct.Struct(">hi"), struct.Struct(">h")  # version and number of topics; of a name
 _REQUESTS = {
     "classic": DescribeGroupsRequest,
@@ -112,7 +112,7 @@ def _question(
         return [
             (names, _asked(wire, kind, names, time.monotonic() + patience))
             for kind, groups in sorted(kinds.items())
-            for names in chunks(groups, _GROUPS_PER_REQUEST)
+            for names in chunks(groups, GROUPS_PER_REQUEST)
         ]
 
     return ask
@@ -307,7 +307,7 @@ def not_coordinated(
         version = wire.version(DescribeGroupsRequest, _ANY_GROUP_UNTIL)
     except ClusterError as unsupported:
         return dict.fromkeys(asked.values(), unsupported.code)
-    for names in chunks(sorted(asked), _GROUPS_PER_REQUEST):
+    for names in chunks(sorted(asked), GROUPS_PER_REQUEST):
         answer = wire.ask(_probing(version, names), deadline)
         for group in answer.groups:
             error = error_name(group.error_code)

@@ -14,6 +14,7 @@ from uuid import UUID
 from dashboard.cluster.connection.connection import Connection, chunks
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
+    GROUPS_PER_REQUEST,
     OffsetFetchRequest,
     error_name,
     length,
@@ -26,7 +27,6 @@ from dashboard.domain.model import GroupOffset, TopicState
 
 _STABLE_SINCE = 7  # KIP-447
 _BY_ID_SINCE = 10  # KIP-848
-_GROUPS_PER_REQUEST = 200
 _UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 # Who processes exactly once commits in a transaction ten times a second (Kafka Streams), and it is
 # open for milliseconds: of some hundred such offsets there is always one that a single look misses.
@@ -82,14 +82,17 @@ def _asked(
 
 def _settled(before: GroupOffsetsAnswer, later: GroupOffsetsAnswer) -> GroupOffsetsAnswer:
     """`before`, with what a later look tells of the offsets that were inside a transaction."""
-    told = {_place(o): o for o in later.offsets}
+    told = {place_of(o): o for o in later.offsets}
     # A first commit is in no answer while its transaction is open: it comes with a later one.
-    kept = {_place(o): o for o in before.offsets if o.error != _UNSTABLE or _place(o) not in told}
-    offsets = tuple(sorted((told | kept).values(), key=_place))
+    kept = {
+        place_of(o): o for o in before.offsets if o.error != _UNSTABLE or place_of(o) not in told
+    }
+    offsets = tuple(sorted((told | kept).values(), key=place_of))
     return replace(before, offsets=offsets, streams=before.streams | later.streams)
 
 
-def _place(offset: GroupOffset) -> tuple[str, str, int]:
+def place_of(offset: GroupOffset) -> tuple[str, str, int]:
+    """By what offsets are sorted and told apart."""
     return offset.group_id, offset.topic, offset.partition
 
 
@@ -137,7 +140,7 @@ def _question(
             answers = [wire.ask(_one(version, n), time.monotonic() + patience) for n in names]
             return [_from_schema(n, answer) for n, answer in zip(names, answers, strict=True)]
         found = []
-        for batch in chunks(names, _GROUPS_PER_REQUEST):
+        for batch in chunks(names, GROUPS_PER_REQUEST):
             rows = wire.ask_rows(_many(version, batch), decode, time.monotonic() + patience)
             found += _of_ids(wire, rows, ids, time.monotonic() + patience) if by_id else rows
         return found
@@ -194,10 +197,10 @@ def _confirmed(
         return group
     if told is None or told.error:
         return told
-    answers = {_place(offset): offset for offset in told.offsets}
+    answers = {place_of(offset): offset for offset in told.offsets}
 
     def confirmed(named: GroupOffset) -> GroupOffset:
-        answer = answers.get(_place(named))
+        answer = answers.get(place_of(named))
         if answer is not None and answer.committed_offset is not None:
             return named
         if answer is not None and answer.error not in (None, "UNKNOWN_TOPIC_ID"):

@@ -16,10 +16,12 @@ from dashboard.cluster.group_offsets import (
     GroupOffsetsAnswer,
     GroupRows,
     gathered,
+    place_of,
     read_group_offsets,
 )
 from dashboard.cluster.protocol.list_offsets import EARLIEST, LEFT_OUT, Placed, ask_offsets
 from dashboard.cluster.protocol.messages import (
+    GROUPS_PER_REQUEST,
     RETRIABLE_READ_ERRORS,
     DescribeShareGroupOffsetsRequest,
     error_name,
@@ -130,7 +132,7 @@ def _take_share_offsets(connection: Connection, found: _Found) -> None:
     answer = read_share_offsets(connection, _by_coordinator(found, share=True))
     found.vanished.update(found.groups.keys() & set(answer.vanished))
     if answer.offsets:
-        found.offsets = tuple(sorted([*found.offsets, *answer.offsets], key=_place))
+        found.offsets = tuple(sorted([*found.offsets, *answer.offsets], key=place_of))
     found.group_errors |= answer.errors
     found.transient |= not RETRIABLE_READ_ERRORS.isdisjoint(answer.errors.values())
 
@@ -179,10 +181,6 @@ def _by_coordinator(found: _Found, *, share: bool) -> dict[int, list[str]]:
     return by_coordinator
 
 
-def _place(offset: GroupOffset) -> tuple[str, str, int]:
-    return offset.group_id, offset.topic, offset.partition
-
-
 def _groups(found: _Found) -> tuple[Group, ...]:
     return tuple(_group(found, listed) for _, listed in sorted(found.groups.items()))
 
@@ -215,8 +213,6 @@ def _type(listed: Listed) -> str:
 
 # Start offsets of share groups: DescribeShareGroupOffsets (KIP-932), per coordinator, batched.
 
-_GROUPS_PER_REQUEST = 200
-
 
 def read_share_offsets(
     connection: Connection, groups: Mapping[int, list[str]]
@@ -236,7 +232,7 @@ def _question(names: list[str]) -> Callable[[Wire, float], list[GroupRows]]:
         patience = deadline - time.monotonic()
         answers = [
             wire.ask(_request(batch), time.monotonic() + patience)
-            for batch in chunks(names, _GROUPS_PER_REQUEST)
+            for batch in chunks(names, GROUPS_PER_REQUEST)
         ]
         return [
             GroupRows(group.group_id, _error(group), _offsets(group))

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from dashboard.cluster.connection.connection import Ask, Connection, meet_bootstrap, passed_on
 from dashboard.cluster.connection.wire import Wire, metadata_of_nothing
 from dashboard.cluster.protocol.messages import (
+    RIGHTS_NOT_TOLD,
     DescribeClusterRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
     error_name,
     length,
+    rights_on_cluster,
     skip_tags,
     string,
 )
@@ -38,7 +40,6 @@ APIS_OF_INTEREST = {
     90: "DescribeShareGroupOffsets",
 }
 _DESCRIBE = 1 << 8  # AclOperation.DESCRIBE is bit 8 of authorized operations (KIP-430)
-_NOT_TOLD = -(1 << 31)
 
 
 def read_topics(connection: Connection, names: Iterable[str] | None) -> dict[str, TopicState]:
@@ -224,21 +225,14 @@ def may_describe_cluster(wire: Wire, deadline: float) -> bool | None:
     A broker without an authorizer names every right. None where this one does not tell: it is
     older than 2.8 (KIP-700), or some other program that speaks Kafka's protocol.
     """
-
-    def request(wire: Wire) -> Any:
-        version = wire.version(DescribeClusterRequest)
-        return DescribeClusterRequest(
-            version=version, include_cluster_authorized_operations=True, endpoint_type=1
-        )
-
     try:
-        answer = wire.ask(request, deadline)
+        answer = wire.ask(rights_on_cluster, deadline)
     except ClusterError as error:
         if error.code == "API_UNSUPPORTED":
             return None
         raise
     operations = answer.cluster_authorized_operations
-    if answer.error_code or operations == _NOT_TOLD:
+    if answer.error_code or operations == RIGHTS_NOT_TOLD:
         return None
     return bool(operations & _DESCRIBE)
 

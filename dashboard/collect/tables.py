@@ -274,7 +274,7 @@ class _Broker:
         leader, in_sync = np.zeros(len(wanted), bool), np.zeros(len(wanted), bool)
         leader[has_state] = self.placement.leader[state[has_state]] == self.broker_id
         in_sync[is_named] = self.placement.replica_in_sync[self.mine][own[is_named]]
-        errors = _unless(is_named, "NOT_IN_METADATA")
+        errors = _unnamed(is_named)
         errors[~has_size] = "NOT_IN_LOG_DIRS"
         if self.hidden:
             errors[:] = self.hidden
@@ -301,7 +301,7 @@ class _Broker:
         rows = np.flatnonzero(self.found.is_future)
         wanted = self.sized[rows]
         _, is_named = positions(wanted, self.named)
-        errors = _unless(is_named, "NOT_IN_METADATA")
+        errors = _unnamed(is_named)
         columns = self._columns(wanted, rows, np.ones(len(rows), bool), True)
         columns["error"] = pa.array(errors, pa.string())
         return columns
@@ -323,9 +323,9 @@ class _Broker:
         }
 
 
-def _unless(right: Flags, error: str) -> Names:
-    errors = no_names(len(right))
-    errors[~right] = error
+def _unnamed(is_named: Flags) -> Names:
+    errors = no_names(len(is_named))
+    errors[~is_named] = "NOT_IN_METADATA"
     return errors
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -19,7 +18,7 @@ from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect.collect import collect
 from dashboard.core.errors import ClusterError, LowwaterError
-from dashboard.core.processes import environment
+from dashboard.core.processes import die_with_parent, environment
 from dashboard.inventory.loading import check_cluster, load_all, load_usable
 from dashboard.settings.sections import SnapshotSettings
 from dashboard.store import attempts
@@ -28,9 +27,6 @@ from dashboard.store.snapshots import ClusterStore, Store
 # One long-lived `python -m analytics --serve`: told of snapshots on stdin, answers on stdout.
 
 Emit = Callable[[dict[str, Any]], None]
-_PR_SET_PDEATHSIG = 1
-# Loaded before any fork: the child of a threaded parent must not load libraries.
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0)
 _GRACE_SECONDS = 10.0
 
@@ -113,7 +109,7 @@ class AnalysisChild:
                 env=environment(),
                 # Its own session: Ctrl-C reaches us alone, and we end it in order.
                 start_new_session=True,
-                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - calls prctl and getppid only
+                preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - prctl, getppid
             )
         except OSError as error:
             self._failed(f"the analysis could not be started: {error}")
@@ -189,20 +185,6 @@ def _parsed(line: str) -> dict[str, Any] | None:
 def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
-
-
-def _die_with(parent: int) -> Callable[[], None] | None:
-    if _LIBC is None:
-        return None
-    libc = _LIBC
-
-    def before_exec() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        # The parent may have died between fork and prctl: then no signal would ever come.
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return before_exec
 
 
 _TEND_SECONDS = 0.5

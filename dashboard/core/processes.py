@@ -23,6 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Any
 
 from dashboard.core.errors import AnalysisError, SettingsError
+from dashboard.core.system import LIBC
 
 METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
 # For children with many threads that run for weeks. glibc gives each thread an arena of its own and
@@ -33,6 +34,27 @@ FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
 def environment(**changes: str) -> dict[str, str]:
     """Our variables without the bearer token of Prometheus, then `changes`."""
     return {name: value for name, value in os.environ.items() if name != METRICS_TOKEN} | changes
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
+    """What a child runs before its program starts, so that it gets the signal when we die (Linux).
+
+    Linux sends it when the *thread* that forked ends.
+    """
+    if LIBC is None:
+        return None
+    libc, parent = LIBC, os.getpid()
+
+    def before_exec() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, number)
+        # The parent may have died between fork and prctl: then no signal would ever come.
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec
 
 
 # A wish to end that a signal handler may tell at any moment.

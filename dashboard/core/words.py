@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 
 LONGEST_DAYS = 365  # beyond a year a straight line tells nothing
 _SOON_DAYS = 3  # below it hours count
-_THIN_SPACE = "\u202f"
+THIN_SPACE = "\u202f"  # narrow and non-breaking: a number never wraps
 
 
 def duration(seconds: float) -> str:
@@ -20,6 +21,15 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def span(length: timedelta) -> str:
+    """`45 s`, `12 min`, `3 h`, `2 d`: whole units, the largest of which there are two."""
+    seconds = max(0, round(length.total_seconds()))
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
 def days_ahead(days: float) -> str:
     """How far off a full disk is: `9 h`, `12 d`, `over a year`."""
     if days > LONGEST_DAYS:
@@ -29,10 +39,11 @@ def days_ahead(days: float) -> str:
 
 def number(count: float) -> str:
     """A count with thin spaces between thousands."""
-    return f"{round(count):,}".replace(",", _THIN_SPACE)
+    return f"{round(count):,}".replace(",", THIN_SPACE)
 
 
 def plural(count: int, noun: str) -> str:
+    """`1 topic`, `12 topics`, with thin spaces in the count."""
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
 
 

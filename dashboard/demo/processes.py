@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-# Loaded before any fork: a child of a threaded parent must not load libraries.
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+from dashboard.core.processes import die_with_parent
 
 
 def spawn(
@@ -62,21 +58,6 @@ def run(command: Sequence[str], timeout_seconds: float) -> tuple[int, str]:
             child.wait()
             raise
     return child.returncode, told
-
-
-def die_with_parent() -> Callable[[], None] | None:
-    """What a child runs before its program starts, so that it is killed when we die (Linux)."""
-    if _LIBC is None:
-        return None
-    libc, parent = _LIBC, os.getpid()
-
-    def before_exec() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # The parent may have died between fork and prctl: then no signal would ever come.
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return before_exec
 
 
 def stop(process: subprocess.Popen[bytes], grace_seconds: float) -> None:

@@ -12,6 +12,7 @@ from dashboard.core.errors import ClusterError
 from dashboard.doctor.doctor import Check
 from dashboard.domain import rights
 from dashboard.domain.model import (
+    LEADER_ONLY_SINCE,
     Broker,
     ConfigEntry,
     GroupListing,
@@ -31,8 +32,6 @@ _NEEDED = {
     "OffsetForLeaderEpoch": (0, "a reused offset after an election cannot be told apart"),
     "DescribeLogDirs": (0, "records are shown, bytes are not measurable"),
 }
-# DeleteRecords v3 carries the LeaderOnly flag; no released broker speaks it.
-_LEADER_ONLY_VERSION = 3
 
 
 class Live(Protocol):
@@ -111,7 +110,7 @@ def _versions(brokers: tuple[Broker, ...]) -> list[Check]:
 
 def _leader_only(brokers: tuple[Broker, ...]) -> Check:
     version = _lowest(brokers).get("DeleteRecords", -1)
-    if version >= _LEADER_ONLY_VERSION:
+    if version >= LEADER_ONLY_SINCE:
         return Check("leader-only", True, f"DeleteRecords v{version}: native leader-only purges")
     # No failure: every released broker is like this.
     detail = (

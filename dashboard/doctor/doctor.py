@@ -55,7 +55,7 @@ def local_checks(
         package("kafka-python", "no cluster can be read"),
         state_folder(settings),
         data_folder(data),
-        free_space("disk-space", data),
+        free_space(data),
     ]
 
 
@@ -171,8 +171,9 @@ def data_folder(data: str) -> Check:
     return Check("data-dir", True, f"{data} can be listed")
 
 
-def free_space(name: str, data: str) -> Check:
+def free_space(data: str) -> Check:
     """Free bytes on the disk that snapshots go to."""
+    name = "disk-space"
     if "://" in data:
         return Check(name, None, "a URL shows no free space")
     there = nearest_existing(Path(data))

@@ -12,6 +12,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 DEFAULT_SEGMENT_BYTES = 1 << 30  # `segment.bytes` where nobody set it: log.segment.bytes
+# How bytes are estimated, from the surest to the last resort: what is put together from several
+# is called by the latter.
+METHODS = ("segments", "history", "sampled", "proportional")
 
 
 class TopicPartition(NamedTuple):
@@ -156,6 +159,11 @@ class LogDir:
     total_bytes: int | None
     usable_bytes: int | None
     error: str | None = None
+
+
+def used_share(total_bytes: int | None, usable_bytes: int | None) -> float | None:
+    """0..1 of a disk; None where its broker does not tell both."""
+    return None if not total_bytes or usable_bytes is None else 1 - usable_bytes / total_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +320,12 @@ class EpochEnd:
     leader_epoch: int | None
     end_offset: int | None
     error: str | None = None
+
+
+# How a purge waits for its answer: for all live replicas, for the leader, which DeleteRecords v3
+# can be told (KIP-1343, a proposal that no release speaks), or for the leader, read back by us.
+MODES = ("wait-all", "leader-only", "leader-only-verified")
+LEADER_ONLY_SINCE = 3
 
 
 @dataclass(frozen=True, slots=True)

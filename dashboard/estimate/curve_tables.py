@@ -10,16 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.domain.model import DEFAULT_SEGMENT_BYTES
-from dashboard.estimate.curves import (
-    METHODS,
-    NEVER,
-    NO_EPOCH,
-    PROPORTIONAL,
-    UNKNOWN,
-    Curves,
-    Ints,
-)
+from dashboard.domain.model import DEFAULT_SEGMENT_BYTES, METHODS
+from dashboard.estimate.curves import NEVER, NO_EPOCH, PROPORTIONAL, UNKNOWN, Curves, Ints
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES, conform
 

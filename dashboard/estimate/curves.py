@@ -29,6 +29,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dashboard.domain.model import METHODS
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -39,8 +41,6 @@ UNKNOWN = np.iinfo(np.int64).max
 NEVER = np.iinfo(np.int64).max  # no time is later
 NO_EPOCH = -1
 _MOST = 2.0**53  # bytes of a replica; more is no bound, and sums of it would wrap
-# From the surest to the last resort: what is put together from several is called by the latter.
-METHODS = ("segments", "history", "sampled", "proportional")
 NOT_MEASURABLE = "not measurable"  # what findings call the method where no replica tells any bytes
 SEGMENTS, HISTORY, SAMPLED, PROPORTIONAL = range(len(METHODS))
 

@@ -52,7 +52,6 @@ class Own:
     cluster_id: str
     name: str
     snapshot: Manifest | None
-    findings_id: str | None
     tables: Mapping[str, pa.Table]
     purges: Purges | None
     inventoried: frozenset[int] = frozenset()
@@ -81,7 +80,6 @@ class Reader:
             self.cluster.cluster_id,
             self.cluster.name,
             snapshot,
-            self._findings_id,
             self._tables,
             self._part("journal", self._purges, failed),
             self._inventoried,

@@ -126,8 +126,8 @@ def holes(cluster: ClusterStore) -> dict[str, str]:
 
     Raises StoreError where that analysis itself cannot be read.
     """
-    newest = newest_analysis(cluster)
-    return {} if newest is None else holes_of(cluster, cluster.manifest("findings", newest))
+    newest = newest_manifest(cluster)
+    return {} if newest is None else holes_of(cluster, newest)
 
 
 def holes_of(cluster: ClusterStore, analysis: Manifest) -> dict[str, str]:
@@ -169,6 +169,12 @@ def newest_analysis(cluster: ClusterStore) -> str | None:
         for i in cluster.ids("findings")
     ]
     return max(of_snapshots, default=("", None))[1]
+
+
+def newest_manifest(cluster: ClusterStore) -> Manifest | None:
+    """That of the newest analysis, if there is one. Raises StoreError."""
+    newest = newest_analysis(cluster)
+    return None if newest is None else cluster.manifest("findings", newest)
 
 
 def reasons(found: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.core.errors import StoreError
-from dashboard.history.findings_age import newest_analysis
+from dashboard.history.findings_age import newest_manifest
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 
@@ -44,19 +44,19 @@ def known_since(cluster: ClusterStore) -> str | None:
 
     None: the folder knows nothing of the cluster. Raises StoreError.
     """
-    return _text(_of(cluster, _newest(cluster)))
+    return _text(_of(cluster, newest_manifest(cluster)))
 
 
 def carried_since(cluster: ClusterStore) -> str | None:
     """The same where the newest analysis carries it; None where pruning may yet change it."""
-    return _carried(_newest(cluster))
+    return _carried(newest_manifest(cluster))
 
 
 def goes_on_from(cluster: ClusterStore, since: str) -> bool:
     """Whether the memory of this folder goes on from all that `since` names: what the newest
     analysis carries, or what is kept where none carries anything. Raises StoreError.
     """
-    analysis, wanted = _newest(cluster), _firsts(since)
+    analysis, wanted = newest_manifest(cluster), _firsts(since)
     own = _of(cluster, analysis)
     if _carried(analysis) is None:
         own |= {i: _hash(cluster, i) for i in cluster.ids("snapshots") if i in wanted}
@@ -72,11 +72,6 @@ def of_analysis(cluster: ClusterStore, before: Sequence[Manifest], *, anew: bool
     found = _of(cluster, next(reversed(carrying or [*before]), None))
     kept = _kept(cluster)[:1] if anew else []
     return _text(found | {i: _hash(cluster, i) for i in kept if i <= min(found, default=i)})
-
-
-def _newest(cluster: ClusterStore) -> Manifest | None:
-    newest = newest_analysis(cluster)
-    return None if newest is None else cluster.manifest("findings", newest)
 
 
 def _carried(analysis: Manifest | None) -> str | None:

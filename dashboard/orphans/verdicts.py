@@ -18,6 +18,7 @@ from msgspec import Meta
 from dashboard.core.canonical import LATER, Count, Moment, SealedKind, Text, seal
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError, VerdictsError
+from dashboard.core.sums import whole_sum
 from dashboard.core.words import binary
 from dashboard.domain.acts import (
     CHECKPOINT_ENTRY,
@@ -91,10 +92,6 @@ class Verdicts:
     def sha256(self) -> str:
         """Hex sha256 of the canonical JSON without its own `sha256` key."""
         return seal(_KIND.document(self))[0]
-
-    def removable(self, broker_id: int) -> tuple[Verdict, ...]:
-        """The orphans of one broker that may go."""
-        return tuple(r for r in self.rows if (r.broker_id, r.verdict) == (broker_id, REMOVABLE))
 
 
 def of_analysis(cluster: ClusterStore, analysis_id: str, *, now: datetime) -> Verdicts:
@@ -227,8 +224,7 @@ def missing_inventories(disks: Iterable[Disk]) -> list[MissingInventory]:
         bare = [row["unexplained_bytes"] for row in rows.values() if row["inventory_at"] is None]
         if bare:
             log_dirs = tuple(sorted(rows))
-            known = [size for size in bare if size is not None]
-            size = sum(known) if len(known) == len(bare) else None
+            size = whole_sum(bare)
             found.append(MissingInventory(broker, log_dirs, size, shell_line(log_dirs)))
     return found
 

@@ -6,7 +6,6 @@ each place where something is queued, switched or declared, and looks the role u
 
 from __future__ import annotations
 
-import ipaddress
 import stat
 import tomllib
 import unicodedata
@@ -21,7 +20,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, SettingsError
 from dashboard.settings.people import EVERYBODY, PeopleSettings, gone, read_again, same_sign_in
 from dashboard.settings.settings import Settings, source_of
-from dashboard.settings.values import check_keys
+from dashboard.settings.values import check_keys, is_loopback
 
 Role = Literal["viewer", "operator", "approver"]
 How = Literal["oidc", "local"]
@@ -281,15 +280,8 @@ def _safe_address(address: str, what: str) -> None:
         _refuse(f"{what} is no address", "Write it with https://.")
     if not host or parts.scheme not in ("http", "https"):
         _refuse(f"{what} is no address", "Write it with https://.")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         _refuse(f"{what} is plain http to another machine", "Write it with https://.")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _refuse(message: str, next_step: str) -> NoReturn:

@@ -25,7 +25,7 @@ from dashboard.history.week.targets import FOR_EVER, Keeps
 from dashboard.history.week.walk import Asked, Walked, told, walked
 from dashboard.policies.matching import lifted, owner_of
 from dashboard.purge.evidence import memory, standards
-from dashboard.purge.plan.targets import parse_target
+from dashboard.purge.plan.targets import OLDEST_MS, parse_target
 from dashboard.safety.unseen_readers import TopicReading, reading_of, settled, suspicion
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import TopicDeclaration
@@ -36,7 +36,6 @@ WEEK = timedelta(days=7)
 Declared = Callable[[Collection[str]], Mapping[str, TopicDeclaration]]
 Walking = Callable[[ClusterStore, Asked], Walked | None]
 _RETENTION = timedelta(days=7)  # Kafka's default; snapshots of much longer ago are rarely kept
-_OLDEST_MS = 1000 * 365 * 86_400_000  # longer is for ever, and no timedelta
 # So many partitions times snapshots are walked: 48 of a cluster with 100,000 partitions.
 _MOST_CELLS = 5_000_000
 _FEWEST, _MOST = 24, 336
@@ -254,7 +253,7 @@ def _retention(store: ClusterStore, snapshot: str, named: Topics) -> tuple[Ints,
         (name, "retention.ms") in found and (name, "retention.bytes") in found
         for name, _ in named.names
     ]
-    age = np.where((age < 0) | (age > _OLDEST_MS), FOR_EVER, age)
+    age = np.where((age < 0) | (age > OLDEST_MS), FOR_EVER, age)
     return age.astype(np.int64), np.maximum(size, FOR_EVER).astype(np.int64), np.array(known, bool)
 
 

@@ -5,7 +5,6 @@ disks costs a month, by cluster.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 from dashboard.core.errors import SettingsError
 from dashboard.settings.policies.policy import parse_disk_share
-from dashboard.settings.values import MAY_BE_ZERO, path, section
+from dashboard.settings.values import MAY_BE_ZERO, is_loopback, path, section
 
 # [alerts]
 
@@ -102,19 +101,12 @@ def _checked(address: str, where: str) -> str:
             f"{where}: webhook is no https address (not shown, it is a secret)",
             'Write webhook = "https://HOST/PATH", as the chat or pager gives it.',
         )
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise SettingsError(
             f"{where}: webhook is plain http to another machine: anybody on the way could read it",
             "Write it with https://; plain http is for a relay on 127.0.0.1 or localhost.",
         )
     return address
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 # [snapshots]

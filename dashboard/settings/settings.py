@@ -159,9 +159,9 @@ def source_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> Pa
 PINNED = ("LOWWATER_READ_ONLY", "LOWWATER_BROKER_TIMEOUT")
 
 
-def pinned(environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
+def pinned() -> dict[str, str | None]:
     """Of the variables that stand above a settings file, those that a worker goes by."""
-    return {name: environ.get(name) or None for name in PINNED}
+    return {name: os.environ.get(name) or None for name in PINNED}
 
 
 def load_pinned(named: str | None, environ: Mapping[str, str | None]) -> Settings:

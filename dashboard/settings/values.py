@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -246,3 +247,11 @@ def spark_conf_text(value: str, where: str) -> dict[str, str]:
             f"{where} is no JSON object", 'Write it as {"spark.executor.memory": "2g"}.'
         )
     return spark_conf(table, where)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, to which plain http may go."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from dashboard.core.errors import UsageError
-from dashboard.domain.model import LogDir, LogDirsAnswer, TopicPartition
+from dashboard.domain.model import LogDir, LogDirsAnswer, TopicPartition, used_share
 from dashboard.purge.evidence.estimates import segment_bytes
 from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.plan import PlannedPartition
@@ -61,9 +61,7 @@ class Disk:
     @property
     def used_share(self) -> float | None:
         """0..1; None where the broker does not tell total and usable bytes (KIP-827)."""
-        if not self.total_bytes or self.usable_bytes is None:
-            return None
-        return 1 - self.usable_bytes / self.total_bytes
+        return used_share(self.total_bytes, self.usable_bytes)
 
     @property
     def full_in(self) -> timedelta | None:
@@ -146,13 +144,13 @@ def _chosen(dirs: Sequence[LogDir], named: str | None, broker_id: int) -> LogDir
             _refuse(named, [d.log_dir for d in dirs], broker_id)
         return found
     online = [d for d in dirs if not d.error]
-    return max(online or dirs, key=lambda d: (_share(d), d.log_dir))
+    return max(online or dirs, key=_fullness)
 
 
-def _share(found: LogDir) -> float:
-    if not found.total_bytes or found.usable_bytes is None:
-        return -1.0
-    return 1 - found.usable_bytes / found.total_bytes
+def _fullness(found: LogDir) -> tuple[float, str]:
+    """The fullest last; one that does not tell comes first."""
+    share = used_share(found.total_bytes, found.usable_bytes)
+    return -1.0 if share is None else share, found.log_dir
 
 
 def _named(known: Mapping[str, int], named: str | None, broker_id: int) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dashboard.core.words import duration
-from dashboard.domain.model import ConfigEntry, TopicPartition
+from dashboard.domain.model import MODES, ConfigEntry, TopicPartition
 from dashboard.purge.forecast.forecast import Forecast
 from dashboard.purge.forecast.stalls import holdups
 from dashboard.purge.forecast.text import native_for_all
@@ -115,7 +115,7 @@ def _listed(topics: tuple[str, ...]) -> str:
     return ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
 
 
-WAIT_ALL, NATIVE, VERIFIED = "wait-all", "leader-only", "leader-only-verified"
+WAIT_ALL, NATIVE, VERIFIED = MODES
 # Without a forecast: a purge of few requests, each answered in milliseconds by its leader.
 _UNKNOWN_SECONDS = 30.0
 

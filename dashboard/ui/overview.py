@@ -16,6 +16,7 @@ import streamlit as st
 from dashboard.core import demo_faults
 from dashboard.core.arrow import records
 from dashboard.core.demo_faults import KINDS
+from dashboard.domain.model import used_share
 from dashboard.reports.parts import Figure
 from dashboard.settings.sections import Price
 from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
@@ -136,9 +137,7 @@ class DiskBar:
     @property
     def used_share(self) -> float | None:
         """0..1; None when the broker does not tell total and usable bytes (KIP-827)."""
-        if not self.total_bytes or self.usable_bytes is None:
-            return None
-        return 1 - self.usable_bytes / self.total_bytes
+        return used_share(self.total_bytes, self.usable_bytes)
 
 
 def disk_bars(
@@ -342,7 +341,7 @@ def orphans(screen: Screen) -> None:
     """The folders that were last found to be known to nobody."""
     assert screen.findings is not None
     table = screen.findings.table("orphans")
-    rows = newest_orphans(table, ROWS)
+    rows = newest_orphans(table)
     if not rows:
         return
     st.html('<div class="lw"><h2>Newest orphans</h2></div>')
@@ -357,12 +356,12 @@ def orphans(screen: Screen) -> None:
         routes.link("orphans", f"All {formats.plural(table.num_rows, 'orphan')} and their evidence")
 
 
-def newest_orphans(orphans: pa.Table, limit: int) -> list[OrphanRow]:
+def newest_orphans(orphans: pa.Table) -> list[OrphanRow]:
     """Rows of the findings, those seen last for the first time first, then by size and name."""
     rows = records(orphans, OrphanRow)
     rows.sort(key=lambda row: (row.broker_id, row.log_dir, row.directory or ""))
     rows.sort(key=lambda row: (row.first_seen_at, row.on_disk or 0), reverse=True)
-    return rows[:limit]
+    return rows[:ROWS]
 
 
 _AGAIN = "2s"  # what was asked for takes up to half a minute

@@ -11,10 +11,11 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard.core.words import duration
+from dashboard.domain.model import METHODS
 from dashboard.purge.forecast import waits
 from dashboard.purge.forecast.waits import CauseWaits
 from dashboard.purge.receipt import gap
-from dashboard.purge.receipt.gap import ORDER, Calibration, Point
+from dashboard.purge.receipt.gap import Calibration, Point
 from dashboard.ui.components import grid, markup, states, style
 from dashboard.ui.purge.runs import left_out, past_runs
 from dashboard.ui.session.context import Screen
@@ -140,7 +141,7 @@ def option(drawn: Sequence[Point], *, dark: bool) -> dict[str, Any]:
 
 
 def _series(method: str, drawn: Sequence[Point], *, dark: bool) -> dict[str, Any]:
-    place = ORDER.index(method) if method in ORDER else len(ORDER) - 1
+    place = METHODS.index(method) if method in METHODS else len(METHODS) - 1
     fill = (_ON_DARK if dark else _ON_LIGHT)[place]
     return {
         "type": "line",
@@ -237,16 +238,12 @@ def requests_table(rows: Sequence[DeleteRequests]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Broker": [str(row.broker_id) for row in rows],
-            "An hour": [_count(row.per_hour) for row in rows],
-            "Waiting": [_count(row.waiting) for row in rows],
+            "An hour": [formats.cell(row.per_hour) for row in rows],
+            "Waiting": [formats.cell(row.waiting) for row in rows],
             "Mean": [_ms(row.mean_ms) for row in rows],
             "99 of 100 within": [_ms(row.p99_ms) for row in rows],
         }
     )
-
-
-def _count(count: int | None) -> str:
-    return formats.MISSING if count is None else formats.number(count)
 
 
 def _ms(milliseconds: float | None) -> str:

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from dashboard.core import words
 from dashboard.core.clock import CLOCKS_AGREE
-from dashboard.core.words import binary
 
-THIN_SPACE = "\u202f"  # narrow and non-breaking: a number never wraps
 UNKNOWN = "unknown"
 MISSING = "—"  # an empty cell: never a zero
 _UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+plural = words.plural
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def size(size_bytes: float | None) -> str:
     """Bytes in the largest unit that fits, one decimal; None is `unknown`, never zero."""
-    return UNKNOWN if size_bytes is None else binary(size_bytes)
+    return UNKNOWN if size_bytes is None else words.binary(size_bytes)
 
 
-def signed(size_bytes: float) -> str:
-    """Bytes that came or went: `+1.0 MiB`, `-3.4 GiB`."""
+def signed(size_bytes: float | None) -> str:
+    """Bytes that came or went: `+1.0 MiB`, `-3.4 GiB`; None is `unknown`."""
+    if size_bytes is None:
+        return UNKNOWN
     return f"{'-' if size_bytes < 0 else '+'}{size(abs(size_bytes))}"
 
 
@@ -39,7 +41,12 @@ def common_unit(sizes: Iterable[float | None]) -> tuple[str, int]:
 
 def number(value: int | None) -> str:
     """A count or an offset with thin spaces between thousands."""
-    return UNKNOWN if value is None else f"{value:,}".replace(",", THIN_SPACE)
+    return UNKNOWN if value is None else words.number(value)
+
+
+def cell(count: int | None) -> str:
+    """A number in a table, whose cell stays empty where it is None."""
+    return MISSING if count is None else number(count)
 
 
 def duration(length: timedelta) -> str:
@@ -81,8 +88,3 @@ def middle(name: str, most: int) -> str:
         return name
     head = (most - 1) // 2
     return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 topic`, `12 topics`, with thin spaces in the count."""
-    return f"{number(count)} {noun}{'' if count == 1 else 's'}"

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column
+from dashboard.domain.model import METHODS
 from dashboard.estimate.curve_tables import ReplicaCurves, integers
-from dashboard.estimate.curves import METHODS, NOT_MEASURABLE, Curves, Flags, Freed, Ints
+from dashboard.estimate.curves import NOT_MEASURABLE, Curves, Flags, Freed, Ints
 from dashboard.safety import targets
 from dashboard.safety.committed_offsets import tells
 

@@ -23,13 +23,12 @@ from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka import jars
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.domain.model import TopicPartition
+from dashboard.domain.model import METHODS, TopicPartition
 from dashboard.inventory import loading, scan
 from dashboard.inventory.recorder import Recorder
 from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import replica_watch as receipt_estimates
-from dashboard.purge.receipt.gap import ORDER
 from dashboard.purge.receipt.model import TopicOutcome
 from dashboard.settings import settings as settings_files
 from dashboard.settings.settings import Settings
@@ -132,7 +131,7 @@ class Trial:
         view = self._final(run_id)
         after = self._sizes()
         found = []
-        for method in ORDER:
+        for method in METHODS:
             for line in _compared(view, plans[method]):
                 topic = line.topic
                 freed = before[topic] - after[topic]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dashboard.purge.receipt.gap import ORDER
+from dashboard.domain.model import METHODS
 
 SEGMENTS_OFF, MEDIAN_OFF, WORST_OFF = 0.001, 0.05, 0.15
 COVERED = 0.9
@@ -61,18 +61,18 @@ def report(found: Sequence[Told]) -> int:
 def _table(
     label: str, rows: Rows, off: Callable[[Told], float], real: Callable[[Told], int]
 ) -> None:
-    names = "".join(f"{method:>14}" for method in ORDER)
+    names = "".join(f"{method:>14}" for method in METHODS)
     print(f"\n{'predicted / freed, ' + label:<40}{'freed MiB':>10}{names}")
     for (topic, stage), by in rows.items():
         size = real(next(iter(by.values()))) / 2**20
-        cells = "".join(f"{off(by[method]) + 1:>14.3f}" for method in ORDER)
+        cells = "".join(f"{off(by[method]) + 1:>14.3f}" for method in METHODS)
         print(f"{f'{topic}, {stage}':<40}{size:>10.1f}{cells}")
 
 
 def _summary(found: Sequence[Told]) -> None:
     columns = ("median", "worst", "all: median", "all: worst", "inside low..high")
     print(f"\n{'off, per topic':<16}" + "".join(f"{name:>18}" for name in columns))
-    for method in ORDER:
+    for method in METHODS:
         of = [told for told in found if told.method == method]
         whole = [abs(told.total_off) for told in of]
         figures = (*_errors(of), median(whole), max(whole))
@@ -87,7 +87,7 @@ def _errors(of: Sequence[Told]) -> tuple[float, float]:
 
 
 def _goals(found: Sequence[Told]) -> dict[str, bool]:
-    by = {method: [told for told in found if told.method == method] for method in ORDER}
+    by = {method: [told for told in found if told.method == method] for method in METHODS}
     goals = {f"segments 1.000 within {SEGMENTS_OFF}": _errors(by["segments"])[1] <= SEGMENTS_OFF}
     for method in ("history", "sampled"):
         middle, worst = _errors(by[method])

@@ -22,7 +22,7 @@ from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import open_default
-from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings import settings as settings_file
@@ -88,7 +88,7 @@ def _run(lab: Lab, mode: str) -> float:
         store = ClusterStore(Store(chosen.data), live.cluster_id())
         target = parse_target(f"offset:{lab.next_offset(RUN_TOPIC)}")
         request = PlanRequest((RUN_TOPIC,), target, override=_ACCEPTED, by="bench")
-        plan = draft_live(live, chosen, store, request, now=utc_now())
+        plan = read_live(live, chosen, store, request, now=utc_now()).plan(request.override)
     journal = open_default(chosen)
     run_id = queue.enqueue(
         chosen, journal, plan, mode=mode, confirm=plan.confirmation, sha256=plan.sha256,

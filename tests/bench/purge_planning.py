@@ -18,7 +18,7 @@ from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.cluster_seam import Cluster
-from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview
@@ -55,7 +55,7 @@ def _plan(made: LargeCluster, folder: str) -> tuple[float, Plan]:
         by="bench",
     )
     began = time.perf_counter()
-    plan = draft_live(live, settings, store, request, now=utc_now())
+    plan = read_live(live, settings, store, request, now=utc_now()).plan(request.override)
     plan.to_json_text()
     preview(plan, utc_now())
     took = time.perf_counter() - began

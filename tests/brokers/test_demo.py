@@ -20,9 +20,10 @@ from confluent_kafka import Consumer, IsolationLevel
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from dashboard.core.processes import die_with_parent
 from dashboard.demo import children, state, truth
 from dashboard.demo import supervisor as orphan
-from dashboard.demo.processes import die_with_parent, is_stopped
+from dashboard.demo.processes import is_stopped
 from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import load
 from dashboard.store.snapshots import Store

@@ -19,7 +19,7 @@ from dashboard.core.errors import RefusedError
 from dashboard.demo.kafka.brokers import LocalCluster, client
 from dashboard.domain.model import OffsetAtTime
 from dashboard.domain.model import TopicPartition as Key
-from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target, read_offsets_json
 from tests.brokers.purge_bench import UNDECLARED, Bench, lift
@@ -156,4 +156,5 @@ def test_a_failed_look_up_by_time_is_a_named_refusal_and_never_minus_one(
 def plan_at(moment: datetime, bench: Bench, live: LiveCluster, topic: str) -> Plan:
     target = parse_target(f"timestamp:{moment:%Y-%m-%dT%H:%M:%S.%f}Z")
     request = PlanRequest((topic,), target, override=(lift(UNDECLARED),), by="test")
-    return draft_live(live, bench.settings, bench.store, request, now=utc_now())
+    read = read_live(live, bench.settings, bench.store, request, now=utc_now())
+    return read.plan(request.override)

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from analytics import tasks
+from dashboard.core.words import THIN_SPACE
 from dashboard.exporter import own
 from dashboard.reports.storage import storage_report
 from dashboard.ui import making_room
@@ -304,7 +305,7 @@ EXACT = '<abbr title="([0-9\u202f]+) bytes">[0-9.]+ [KMG]?i?B</abbr>'
 
 def exactly(text: str, pattern: str) -> int:
     """All digits of what a pattern finds: they stand on hover."""
-    return int(the_one(text, pattern).replace(formats.THIN_SPACE, ""))
+    return int(the_one(text, pattern).replace(THIN_SPACE, ""))
 
 
 @pytest.mark.further_but("few")

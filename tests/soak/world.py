@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dashboard.core.processes import die_with_parent
 from dashboard.demo import processes, state
 from dashboard.demo.kafka.brokers import alive_brokers
 from tests.soak import proc
@@ -133,7 +134,7 @@ def start(place: Place) -> World:
         supervisor = subprocess.Popen(
             [*LOWWATER, "demo", "up", "--json", "--data", str(place.data)],
             stdout=subprocess.PIPE, stderr=errors, text=True, env=place.environ(), cwd=ROOT,
-            preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - prctl and getppid only
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid only
         )  # fmt: skip
     assert supervisor.stdout is not None
     line = supervisor.stdout.readline()

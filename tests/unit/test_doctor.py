@@ -112,12 +112,12 @@ def test_a_copy_of_a_state_folder_is_named(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: _Usage(10, 5, 5 * 1024**2))
-    _failed(doctor.free_space("disk-space", str(tmp_path)), "0.0 GiB")
+    _failed(doctor.free_space(str(tmp_path)), "0.0 GiB")
 
 
 def test_a_url_is_opened_but_has_no_free_space() -> None:
     assert doctor.data_folder("memory://somewhere").ok
-    assert doctor.free_space("disk-space", "memory://somewhere").ok is None
+    assert doctor.free_space("memory://somewhere").ok is None
     _failed(doctor.data_folder("gopher://x"), "gopher")
 
 

@@ -1,10 +1,12 @@
-"""Bytes for people."""
+"""Bytes and lengths of time for people."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from dashboard.core.words import binary, unit
+from dashboard.core.words import binary, span, unit
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,18 @@ from dashboard.core.words import binary, unit
 def test_the_unit_is_the_largest_that_fits(size: int, said: str, chosen: tuple[str, int]) -> None:
     assert binary(size) == said
     assert unit(size) == chosen
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-5, "0 s"),
+        (45, "45 s"),
+        (119.4, "119 s"),
+        (119.7, "2 min"),
+        (7200, "2 h"),
+        (172_800, "2 d"),
+    ],
+)
+def test_a_span_is_rounded_and_never_negative(seconds: float, said: str) -> None:
+    assert span(timedelta(seconds=seconds)) == said

@@ -153,10 +153,6 @@ def _disk(row: DiskRow) -> Cells:
     return {
         "broker": row.broker_id,
         "log dir": row.log_dir,
-        "used": _size(row.used_bytes),
-        **{name: _size(getattr(row, f"{name}_bytes")) for name in _PARTS},
+        "used": output.size_cell(row.used_bytes),
+        **{name: output.size_cell(getattr(row, f"{name}_bytes")) for name in _PARTS},
     }
-
-
-def _size(count: int | None) -> str | None:
-    return None if count is None else output.size(count)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 FLAGS = ("once", "every", "most_folders", "most_bytes", "inventory_out", "port", "host")
 _NOT = ("verdicts", "apply", "restore", "delete_now", "script", "verify", "name")
 _EVERY, _FOLDERS, _BYTES = "10m", 20, "100GiB"
-_INTERRUPTED = 130
 _LEAST_EVERY = timedelta(seconds=1)
 _SHORTEST_SECONDS = 0.05
 EXAMPLES = (
@@ -205,14 +204,10 @@ def _reach(
 ) -> Callable[[], AbstractContextManager[Cluster]]:
     """What opens the cluster for a round, as flags, settings and the last collect say."""
     from dashboard.cluster.live import connect
-    from dashboard.settings.settings import read_client_config
     from dashboard.store.connections import client_for
 
     def reach() -> AbstractContextManager[Cluster]:
-        overrides = read_client_config(args.client_config) if args.client_config else {}
-        if args.bootstrap_server:
-            overrides["bootstrap.servers"] = args.bootstrap_server
-        client = client_for(settings, cluster, overrides)
+        client = client_for(settings, cluster, context.overrides_of(args))
         return connect(client, settings.broker_timeout, cluster_id=cluster.cluster_id)
 
     return reach
@@ -239,7 +234,7 @@ def _loop(
             time.sleep(max(_SHORTEST_SECONDS, left.total_seconds()))
     except KeyboardInterrupt:
         output.progress("orphans' service ended; the next one goes on from what the logs say")
-        return _INTERRUPTED
+        return output.INTERRUPTED
 
 
 def _ended(args: argparse.Namespace, found: Round, event: dict[str, Any], text: str) -> int:

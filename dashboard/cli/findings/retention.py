@@ -139,11 +139,7 @@ def _line(row: RetentionFit) -> dict[str, object]:
         "longest lag": span(row.lag_high_ms),
         "kept now": span(row.retention_ms),
         "would fit": span(row.fits_ms),
-        "frees": _size(row.freed_likely_bytes),
-        "at least": _size(row.freed_low_bytes),
-        "at most": _size(row.freed_high_bytes),
+        "frees": output.size_cell(row.freed_likely_bytes),
+        "at least": output.size_cell(row.freed_low_bytes),
+        "at most": output.size_cell(row.freed_high_bytes),
     }
-
-
-def _size(size_bytes: int | None) -> str | None:
-    return None if size_bytes is None else output.size(size_bytes)

@@ -27,7 +27,6 @@ from dashboard.web_guard import LOOPBACK_NAMES
 DEFAULT_PORT = 8501
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 5.0
-_INTERRUPTED = 130
 # No statistics, no menu of a developer, no traceback on a page. What is safe by default is said
 # all the same: a config.toml in somebody's home must not weaken it.
 _FLAGS = {
@@ -87,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C reaches us alone, and we end it
-        preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - calls prctl and getppid only
+        preexec_fn=own_processes.die_with_parent(),  # noqa: PLW1509 - calls prctl and getppid only
     )
     try:
         _wait_until_up(server, url)
@@ -95,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         return _ended(server.wait())
     except KeyboardInterrupt:
         output.progress("pages ended")
-        return _INTERRUPTED
+        return output.INTERRUPTED
     finally:
         processes.stop(server, _GRACE_SECONDS)
 

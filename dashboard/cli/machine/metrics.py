@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9464
-_INTERRUPTED = 130
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -93,7 +92,7 @@ def _serve(args: argparse.Namespace, reader: Reader, top: int) -> int:
             server.serve_forever()
         except KeyboardInterrupt:
             output.progress("metrics ended")
-    return _INTERRUPTED
+    return output.INTERRUPTED
 
 
 @contextmanager

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dashboard.store.snapshots import ClusterStore
 
 _SHORTEST = timedelta(seconds=1)
-_INTERRUPTED = 130
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         output.progress("watch ended")
-    return _INTERRUPTED
+    return output.INTERRUPTED
 
 
 def _every(args: argparse.Namespace, default: timedelta) -> timedelta:

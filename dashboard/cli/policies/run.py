@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Parser
+from dashboard.cli.parser import Parser, add_reached
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import RefusedError, SettingsError, UsageError
 from dashboard.core.processes import Stop
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from dashboard.settings.settings import Settings
     from dashboard.store.snapshots import ClusterStore
 
-_INTERRUPTED = 130
-
 
 def add_flags(parser: Parser) -> None:
     """The flags of `run`, and those that say how `run` and `check` reach the cluster."""
     parser.add_argument("--once", action="store_true", help="with run: one cycle, then end")
-    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
-    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+    add_reached(parser)
 
 
 def refuse_flags(args: argparse.Namespace) -> None:
@@ -78,7 +75,7 @@ def run(
             told.alerts(alerts, site)
     if told.stop.is_set():
         output.progress("policies ended")
-        return _INTERRUPTED
+        return output.INTERRUPTED
     return _once(service, told)
 
 
@@ -99,12 +96,9 @@ def opener(args: argparse.Namespace, site: Site) -> Any:
     Raises SettingsError CONNECTION_UNKNOWN.
     """
     from dashboard.cluster.live import connect
-    from dashboard.settings.settings import read_client_config
     from dashboard.store.connections import client_for
 
-    overrides = read_client_config(args.client_config) if args.client_config else {}
-    if args.bootstrap_server:
-        overrides["bootstrap.servers"] = args.bootstrap_server
+    overrides = context.overrides_of(args)
 
     def opened() -> Any:
         settings = site.settings

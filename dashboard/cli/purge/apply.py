@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.parser import Verbs, add_reached, add_verb
 from dashboard.cli.purge.run import follow, show, told_if_queued
 from dashboard.core.clock import parse_duration
 from dashboard.core.errors import ApprovalRequired, RefusedError, UsageError
@@ -51,8 +51,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--canary", action="store_true", help="send one partition first, the rest if it is done"
     )
-    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
-    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+    add_reached(parser)
 
 
 def run(args: argparse.Namespace) -> int:

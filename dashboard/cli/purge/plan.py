@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.parser import Verbs, add_reached, add_verb
 from dashboard.cli.purge.preview import describe
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.visible import in_lines
 from dashboard.people import people
 from dashboard.settings.archive import chosen
-from dashboard.settings.settings import Settings, read_client_config
+from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
     from dashboard.purge.plan.plan import Plan
@@ -88,8 +88,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--offsets-out", metavar="FILE", help="the free targets for Kafka's delete-records tool too"
     )
-    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
-    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+    add_reached(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,10 +110,7 @@ def run(args: argparse.Namespace) -> int:
         output.check_writable(args.offsets_out)
         _refuse_stopped(settings)
     target = _target(args)
-    overrides = read_client_config(args.client_config) if args.client_config else {}
-    if args.bootstrap_server:
-        overrides["bootstrap.servers"] = args.bootstrap_server
-    plan = _draft(args, settings, target, overrides)
+    plan = _draft(args, settings, target, context.overrides_of(args))
     output.write_text(args.out, plan.to_json_text())
     if args.offsets_out and plan.free_partitions:
         output.write_text(args.offsets_out, plan.offsets_json())

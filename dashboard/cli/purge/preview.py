@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.parser import Verbs, add_reached, add_verb
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import ClusterError, UsageError
 from dashboard.core.visible import in_lines, in_paragraphs, in_quotes
@@ -16,7 +16,6 @@ from dashboard.core.words import plural
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import FORMS, MOST_SAMPLED
 from dashboard.purge.plan import words
-from dashboard.settings.settings import read_client_config
 
 if TYPE_CHECKING:
     from dashboard.domain.records import Form, LookedAt, Record
@@ -49,8 +48,7 @@ def add_parser(verbs: Verbs) -> None:
         "--live", action="store_true", help="ask the brokers who would hold the purge up"
     )
     _record_flags(parser)
-    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
-    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+    add_reached(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 def _with_records(args: argparse.Namespace, plan: Plan, body: dict[str, object], text: str) -> int:
     from dashboard.views.records import to_json
 
-    found = _read_records(args, plan, _overrides(args))
+    found = _read_records(args, plan, context.overrides_of(args))
     body["looked_at"] = [to_json(row, args.values) for row in found]
     error = _records_unread(found)
     text = in_paragraphs([_describe_records(found, plan, args.values), text])
@@ -96,17 +94,10 @@ def _with_records(args: argparse.Namespace, plan: Plan, body: dict[str, object],
     return error.exit_code
 
 
-def _overrides(args: argparse.Namespace) -> dict[str, str]:
-    overrides = read_client_config(args.client_config) if args.client_config else {}
-    if args.bootstrap_server:
-        overrides["bootstrap.servers"] = args.bootstrap_server
-    return overrides
-
-
 def _forecast(args: argparse.Namespace, plan: Plan) -> Forecast:
     from dashboard.purge.forecast.forecast import forecast
 
-    overrides = _overrides(args)
+    overrides = context.overrides_of(args)
     settings = context.read_settings(args)
     context.open_store(settings.data)
     output.progress("reading replicas, log dirs and versions …")
@@ -182,15 +173,11 @@ def _totals(totals: Totals) -> str:
 
 
 def _reasons(partitions: Iterable[PlannedPartition]) -> list[str]:
-    """Each guard's words once, with how many partitions it blocks."""
-    found: dict[tuple[str, str, str], int] = {}
-    for partition in partitions:
-        for guard in partition.guards:
-            key = (guard.name, guard.reason, guard.lift)
-            found[key] = found.get(key, 0) + 1
+    from dashboard.purge.plan.preview import guards_counted
+
     return [
-        f"guard {name} ({count} partitions): {reason} {lift}"
-        for (name, reason, lift), count in sorted(found.items())
+        f"guard {guard.name} ({count} partitions): {guard.reason} {guard.lift}"
+        for guard, count in guards_counted(partitions)
     ]
 
 

@@ -7,13 +7,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.parser import Verbs, add_reached, add_verb
 from dashboard.core.clock import format_time, parse_duration
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.core.words import parse_size
 from dashboard.people import people
-from dashboard.settings.settings import Settings, read_client_config
+from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
     from dashboard.triage.answer import Triage
@@ -56,8 +56,7 @@ def add_parser(verbs: Verbs) -> None:
         help="a dead group that no longer counts where its bytes are needed",
     )
     parser.add_argument("--out", required=True, metavar="FILE", help="where the plan is written")
-    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
-    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+    add_reached(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,9 +94,7 @@ def _question(args: argparse.Namespace, settings: Settings) -> Question:
 def _triage(args: argparse.Namespace, settings: Settings, question: Question) -> Triage:
     from dashboard.triage.answer import triage
 
-    overrides = read_client_config(args.client_config) if args.client_config else {}
-    if args.bootstrap_server:
-        overrides["bootstrap.servers"] = args.bootstrap_server
+    overrides = context.overrides_of(args)
     context.open_store(settings.data)
     output.progress("reading the disk, offsets and groups …")
     return triage(settings, settings.data, args.cluster, question, client_overrides=overrides)

@@ -10,23 +10,23 @@ from typing import Any
 from dashboard.cluster.connection.connection import Connection, chunks
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import (
-    DescribeClusterRequest,
+    GROUPS_PER_REQUEST,
+    MANY_KEYS_SINCE,
+    RIGHTS_NOT_TOLD,
+    RIGHTS_NOT_TOLD_BIT,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     MetadataRequest,
     error_name,
+    rights_on_cluster,
 )
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import Authorized, Operations
 
 # Bits of Kafka's AclOperation, by the names that kafka-acls takes.
 _OPERATIONS = {3: "Read", 6: "Delete", 8: "Describe", 10: "DescribeConfigs"}
-_NOT_TOLD_BIT = 31
-_NOT_TOLD = -(1 << _NOT_TOLD_BIT)
 _TOLD_SINCE = 8  # Metadata
 _GROUPS_TOLD_SINCE, _ANY_GROUP_UNTIL = 3, 5  # DescribeGroups; v6 knows classic groups alone
-_MANY_KEYS_SINCE = 4  # FindCoordinator, KIP-699
-_GROUPS_PER_REQUEST = 200
 
 
 def read_authorized(
@@ -44,22 +44,15 @@ def read_authorized(
 
 
 def _operations(bits: int) -> Operations | None:
-    if bits == _NOT_TOLD:
+    if bits == RIGHTS_NOT_TOLD:
         return None
     return frozenset(name for bit, name in _OPERATIONS.items() if bits & (1 << bit))
 
 
 def _of_cluster(connection: Connection) -> Operations | None:
     """Brokers answer "none" to whoever has no DESCRIBE on the cluster (KIP-700)."""
-
-    def request(at: Wire) -> Any:
-        version = at.version(DescribeClusterRequest)
-        return DescribeClusterRequest(
-            version=version, include_cluster_authorized_operations=True, endpoint_type=1
-        )
-
     try:
-        answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
+        answer = connection.ask_any(lambda wire, deadline: wire.ask(rights_on_cluster, deadline))
     except ClusterError as error:
         if error.code == "API_UNSUPPORTED":
             return None
@@ -92,7 +85,7 @@ def _of_topic(found: Any) -> Operations | None:
     if error == "TOPIC_AUTHORIZATION_FAILED":
         return frozenset()
     bits = found.authorized_operations  # kafka-python's own schema makes a set of them, or None
-    if error or bits is None or _NOT_TOLD_BIT in bits:
+    if error or bits is None or RIGHTS_NOT_TOLD_BIT in bits:
         return None
     return frozenset(name for bit, name in _OPERATIONS.items() if bit in bits)
 
@@ -120,7 +113,7 @@ def _described(names: list[str]) -> Callable[[Wire, float], dict[str, Operations
         patience = deadline - time.monotonic()
         answers = [
             wire.ask(_groups_request(version, batch), time.monotonic() + patience)
-            for batch in chunks(names, _GROUPS_PER_REQUEST)
+            for batch in chunks(names, GROUPS_PER_REQUEST)
         ]
         return {g.group_id: _of_group(g) for answer in answers for g in answer.groups}
 
@@ -145,7 +138,7 @@ def _coordinators(connection: Connection, names: list[str]) -> dict[str, tuple[i
 
     def ask(wire: Wire, deadline: float) -> dict[str, tuple[int, str | None]]:
         version = wire.version(FindCoordinatorRequest)
-        if version < _MANY_KEYS_SINCE or not names:
+        if version < MANY_KEYS_SINCE or not names:
             return {}
         request = FindCoordinatorRequest(version=version, key_type=0, coordinator_keys=names)
         answer = wire.ask(lambda _: request, deadline)

@@ -304,12 +304,24 @@ RETRIABLE_READ_ERRORS = frozenset(
     }
 )
 UNSUPPORTED_VERSION = 35
+GROUPS_PER_REQUEST = 200
+MANY_KEYS_SINCE = 4  # FindCoordinator, KIP-699
+RIGHTS_NOT_TOLD_BIT = 31  # of authorized operations (KIP-430), a set of bits or their int32
+RIGHTS_NOT_TOLD = -(1 << RIGHTS_NOT_TOLD_BIT)
 # Names that the Java client uses where kafka-python's table has others.
 _NAMES = {
     -1: "UNKNOWN_SERVER_ERROR",
     6: "NOT_LEADER_OR_FOLLOWER",
     17: "INVALID_TOPIC_EXCEPTION",
 }
+
+
+def rights_on_cluster(at: Any) -> Any:
+    """The question to one broker (a `Wire`) of what we may do on its cluster (KIP-430)."""
+    version = at.version(DescribeClusterRequest)
+    return DescribeClusterRequest(
+        version=version, include_cluster_authorized_operations=True, endpoint_type=1
+    )
 
 
 @cache

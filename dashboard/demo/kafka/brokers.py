@@ -22,6 +22,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from dashboard.core.errors import DemoError
+from dashboard.core.processes import die_with_parent
 from dashboard.demo import processes
 from dashboard.demo.kafka.jars import KafkaJars
 
@@ -150,10 +151,10 @@ class LocalCluster:
         """SIGCONT after `suspend`."""
         processes.signal_group(self._processes[broker_id], signal.SIGCONT)
 
-    def log_tail(self, broker_id: int, lines: int = 20) -> str:
+    def log_tail(self, broker_id: int) -> str:
         """The last lines that a broker printed."""
         log = self.folder / f"broker-{broker_id}" / "broker.log"
-        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(log.read_text(errors="replace").splitlines()[-20:])
 
     def _format(self) -> None:
         for broker_id in self.broker_ids:
@@ -189,7 +190,7 @@ class LocalCluster:
             capture_output=True,
             text=True,
             check=False,
-            preexec_fn=processes.die_with_parent(),
+            preexec_fn=die_with_parent(),
         )
         if done.returncode != 0:
             raise DemoError(

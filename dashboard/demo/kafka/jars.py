@@ -224,10 +224,10 @@ VERSION = "1.0.1"
 _AGENT = "jmx_prometheus_javaagent"
 
 
-def resolve_exporter(java: str, cache_dir: Path, *, root: str | None = None) -> Path:
+def resolve_exporter(java: str, cache_dir: Path) -> Path:
     """The agent's jar, half a megabyte, downloaded on first use into `cache_dir`.
 
-    Raises DemoError EXPORTER_UNAVAILABLE. `root` is the address of another Maven repository.
+    Raises DemoError EXPORTER_UNAVAILABLE.
     """
     home = cache_dir / f"jmx-exporter-{VERSION}"
     jar = home / "jars" / f"{_AGENT}-{VERSION}.jar"
@@ -238,11 +238,11 @@ def resolve_exporter(java: str, cache_dir: Path, *, root: str | None = None) -> 
         if not jar.is_file():
             wanted = [Artifact("io.prometheus.jmx", _AGENT, VERSION)]
             partial = home / "partial"
-            failure = retrieve(java, home, wanted, partial, root=root)
+            failure = retrieve(java, home, wanted, partial)
             if failure is not None:
                 raise DemoError(
-                    f"the JMX exporter {VERSION} could not be fetched from "
-                    f"{root or 'Maven Central'}: {cause(failure)}",
+                    f"the JMX exporter {VERSION} could not be fetched from Maven Central: "
+                    f"{cause(failure)}",
                     "Check the network; without it brokers' own metrics are not known.",
                     code="EXPORTER_UNAVAILABLE",
                 )

@@ -46,6 +46,21 @@ class Cluster(Protocol):
     ) -> LogDirsAnswer: ...
 
 
+def prove_cluster(live: Cluster, expected: str | None) -> str:
+    """The id of the cluster reached, which is that of the verdicts, if there are some.
+
+    Raises RefusedError CLUSTER_MISMATCH.
+    """
+    reached = live.cluster_id()
+    if expected is not None and expected != reached:
+        raise RefusedError(
+            f"the verdicts are of cluster {expected}, the cluster reached is {reached}",
+            "Correct --bootstrap-server, or take that cluster's verdicts.",
+            code="CLUSTER_MISMATCH",
+        )
+    return reached
+
+
 def broker_log_dirs(live: Cluster, broker_id: int) -> LogDirsAnswer:
     """All log dirs and replicas of one broker. Raises RefusedError LOG_DIRS_UNKNOWN."""
     answer = live.log_dirs(None, [broker_id])

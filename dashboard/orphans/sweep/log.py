@@ -7,8 +7,6 @@ in the purge journal. The log lies in the quarantine that it tells of, so both s
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
 import stat
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboard.core.canonical import parse_json
+from dashboard.core.canonical import canonical, digest, parse_json
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 
@@ -79,7 +77,7 @@ def _read_line(number: int, line: bytes, previous: str) -> tuple[Entry | None, l
         found = parse_json(line)
         if not isinstance(found, dict) or set(found) != _KEYS or not _typed(found):
             raise ValueError
-        actual = _hash(*(found[key] for key in ("previous_hash", "seq", "at", "kind", "body")))
+        actual = digest([found[key] for key in ("previous_hash", "seq", "at", "kind", "body")])
     except ValueError:
         return None, [f"line {number} is no entry"], previous
     problems = []
@@ -130,8 +128,8 @@ class SweepLog:
         last = self.entries[-1] if self.entries else None
         seq, previous = (last.seq + 1, last.hash) if last else (1, _FIRST_HASH)
         at = format_time(now)
-        link = _hash(previous, seq, at, kind, body)
-        line = _canonical(
+        link = digest([previous, seq, at, kind, body])
+        line = canonical(
             {"seq": seq, "at": at, "kind": kind, "body": body,
              "previous_hash": previous, "hash": link}
         )  # fmt: skip
@@ -184,14 +182,4 @@ def broken(where: str, problems: tuple[str, ...]) -> JournalError:
         f"Find out who changed it. Nothing is moved or deleted there until then; {NAME} moved "
         "aside starts a new log, which knows none of the folders that lie there.",
         code="SWEEP_LOG_BROKEN",
-    )
-
-
-def _hash(*parts: Any) -> str:
-    return hashlib.sha256(_canonical(list(parts)).encode()).hexdigest()
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )

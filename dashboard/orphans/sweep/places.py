@@ -202,7 +202,7 @@ class Place:
             inside = real.get((state.st_dev, state.st_ino))
             if inside is not None:
                 raise Refusal("quarantine", f"{self.path} lies inside the log dir {inside}")
-            if _has(at, META):
+            if has(at, META):
                 raise Refusal(
                     "quarantine", f"{self.path} lies inside a log dir: a folder above has a {META}"
                 )
@@ -273,7 +273,8 @@ def _upward(folder: int) -> Iterator[int]:
         os.close(at)
 
 
-def _has(folder: int, name: str) -> bool:
+def has(folder: int, name: str) -> bool:
+    """Whether an open folder has this name, be it a link that leads nowhere."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:

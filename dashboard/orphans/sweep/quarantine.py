@@ -18,6 +18,7 @@ from pathlib import Path
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import JournalError, RefusedError
 from dashboard.core.locks import take
+from dashboard.core.system import LIBC
 from dashboard.orphans.sweep import log as sweep_log
 from dashboard.orphans.sweep.folder import FOLDER, Measured, opened
 from dashboard.orphans.sweep.items import (
@@ -29,13 +30,12 @@ from dashboard.orphans.sweep.items import (
     log_bytes,
     unsettled,
 )
-from dashboard.orphans.sweep.places import SCRIPT_LOG, LogDir, Place
+from dashboard.orphans.sweep.places import SCRIPT_LOG, LogDir, Place, has
 from dashboard.orphans.sweep.report import Refusal
 
 Clock = Callable[[], datetime]
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_REPLACE = 1  # RENAME_NOREPLACE of renameat2(2)
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Quarantine:
@@ -143,7 +143,7 @@ class Quarantine:
                 remove(begun, aside, folder)
                 os.fsync(aside)
             except OSError as error:
-                if _exists(item.directory, aside):
+                if has(aside, item.directory):
                     self._record(item, "not-deleted", Act(item.item, error=_text(error)))
                     raise Refusal("failed", f"it could not be deleted: {_text(error)}") from error
                 raise Refusal(
@@ -326,7 +326,7 @@ def rename(source: str, source_folder: int, name: str, folder: int) -> None:
 
     rename(2) would replace an empty folder in silence: a broker makes one for a new partition.
     """
-    call = getattr(_LIBC, "renameat2", None)
+    call = getattr(LIBC, "renameat2", None)
     if call is None:
         raise OSError(errno.ENOSYS, "this system cannot rename without replacing")
     if call(source_folder, os.fsencode(source), folder, os.fsencode(name), _NO_REPLACE) != 0:
@@ -389,14 +389,6 @@ def _make_durable(*folders: int) -> None:
             os.fsync(folder)
     except OSError as error:
         raise Refusal("failed", f"the disk did not take it: {_text(error)}") from error
-
-
-def _exists(name: str, folder: int) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager

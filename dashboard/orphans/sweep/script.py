@@ -13,7 +13,7 @@ from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.domain import acts
 from dashboard.orphans.sweep.folder import told_by_name
-from dashboard.orphans.sweep.live import Cluster, LiveCheck, broker_log_dirs
+from dashboard.orphans.sweep.live import Cluster, LiveCheck, broker_log_dirs, prove_cluster
 from dashboard.orphans.sweep.report import Outcome, Refusal, over_share
 from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.sweep.sweep import (
@@ -53,14 +53,7 @@ def write_script(verdicts: Verdicts, options: Options, live: Cluster, now: datet
     Raises RefusedError CLUSTER_MISMATCH, VERDICTS_FROM_THE_FUTURE, ClusterError.
     """
     refuse_wrong_clock(verdicts, now)
-    cluster_id = live.cluster_id()
-    if verdicts.cluster_id != cluster_id:
-        raise RefusedError(
-            f"the verdicts are of cluster {verdicts.cluster_id}, the cluster reached is "
-            f"{cluster_id}",
-            "Correct --bootstrap-server, or take that cluster's verdicts.",
-            code="CLUSTER_MISMATCH",
-        )
+    cluster_id = prove_cluster(live, verdicts.cluster_id)
     named = [row for row in verdicts.rows if row.log_dir in options.log_dirs]
     lines: list[str] = []
     leaving: list[Verdict] = []

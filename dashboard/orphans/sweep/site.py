@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.core.errors import JournalError, RefusedError
+from dashboard.core.errors import JournalError
 from dashboard.domain.model import LogDirsAnswer
 from dashboard.inventory.names import folder_of
 from dashboard.orphans.sweep import log as sweep_log
@@ -20,6 +20,7 @@ from dashboard.orphans.sweep.live import (
     LiveCheck,
     broker_log_dirs,
     prove_all_named,
+    prove_cluster,
     prove_log_dirs,
 )
 from dashboard.orphans.sweep.log import LogState
@@ -229,13 +230,7 @@ def open_site(
     Raises RefusedError, LogDirError, ClusterError: nothing was touched.
     """
     with open_log_dirs(options.log_dirs) as log_dirs, ExitStack() as stack:
-        cluster_id = live.cluster_id()
-        if expected is not None and expected != cluster_id:
-            raise RefusedError(
-                f"the verdicts are of cluster {expected}, the cluster reached is {cluster_id}",
-                "Correct --bootstrap-server, or take that cluster's verdicts.",
-                code="CLUSTER_MISMATCH",
-            )
+        cluster_id = prove_cluster(live, expected)
         alive = live.alive_brokers()
         broker_id = prove_identity(log_dirs, cluster_id, alive, may_be_down=for_restore)
         runs = broker_id in alive

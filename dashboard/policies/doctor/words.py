@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from dashboard.core.visible import Lines, in_lines
-from dashboard.core.words import binary, duration, first_letter_up, number, plural
+from dashboard.core.words import binary, duration, first_letter_up, number, plural, span
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor.case import Lag
 from dashboard.policies.doctor.diagnosis import Rhythm
@@ -53,15 +53,6 @@ def rhythm_said(found: Rhythm) -> str:
 
 def at(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-def span(length: timedelta) -> str:
-    """`45 s`, `12 min`, `3 h`, `2 d`: whole units, the largest of which there are two."""
-    seconds = int(length.total_seconds())
-    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds // unit} {name}"
-    return f"{seconds} s"
 
 
 def lag_said(lag: Lag | None) -> str:

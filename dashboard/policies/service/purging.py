@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.core.errors import LowwaterError, unexpected
+from dashboard.core.sums import whole_sum
 from dashboard.policies.service import cycle
 from dashboard.policies.service.cycle import Application
 from dashboard.policies.service.following import Following
@@ -136,14 +137,9 @@ def _first_left(rows: Sequence[PartitionRow]) -> dict[str, str]:
 def of_plan(planned: Outcome, plan: Plan) -> Outcome:
     """The outcome with what the plan is about to purge."""
     free = plan.free_partitions
-    likely = _sum([p.estimate.bytes_at_once if p.estimate else None for p in free])
-    most = _sum([most_freed(p) for p in free])
+    likely = whole_sum(p.estimate.bytes_at_once if p.estimate else None for p in free)
+    most = whole_sum(most_freed(p) for p in free)
     return replace(planned, partitions=len(free), bytes_at_once=likely, bytes_at_once_high=most)
-
-
-def _sum(sizes: Sequence[int | None]) -> int | None:
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
 
 
 # Purges what is due of each application; one that fails stops no other, and waits ever longer.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.domain.model import DEFAULT_SEGMENT_BYTES, TopicPartition
+from dashboard.domain.model import DEFAULT_SEGMENT_BYTES, METHODS, TopicPartition
 from dashboard.purge.journal.reads import told_by_journal
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.plan import Estimate, Plan, PlannedPartition
@@ -139,8 +139,6 @@ def estimates(
     Of the partitions in `cleaned` each replica's upper bound is told, too.
     """
     import numpy as np
-
-    from dashboard.estimate.curves import METHODS
 
     freed = curves.freed(start, target)
     count = int(row[-1]) + 1

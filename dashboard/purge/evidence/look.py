@@ -21,7 +21,7 @@ from dashboard.domain.model import OffsetAtTime, PartitionOffsets, TopicPartitio
 from dashboard.domain.records import TIMED_OUT, LookedAt, Span
 from dashboard.people import people
 from dashboard.people.people import Who
-from dashboard.safety.guard_texts import guard
+from dashboard.purge.plan.cluster_seam import prove_cluster
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import client_for
 from dashboard.store.snapshots import Store
@@ -71,7 +71,7 @@ def look(
     client = client_for(settings, store, client_overrides)
     patience = min(settings.broker_timeout, PATIENCE)
     with connect(client, patience, cluster_id=store.cluster_id) as live:
-        _refuse_another(live, store.cluster_id)
+        prove_cluster(live, store.cluster_id)
         refuse_without_offsets_topic(live)
         places, principal = _places(live, asked), live.principal()
     spans = {row.key: span for row in places if (span := _span(row)) is not None}
@@ -82,12 +82,6 @@ def look(
             sampled=asked.sampled, values=asked.values, deadline=deadline,
         )  # fmt: skip
     return tuple(_explained(read.get(row.key, row), principal) for row in places)
-
-
-def _refuse_another(live: LiveCluster, cluster_id: str) -> None:
-    if (reached := live.cluster_id()) != cluster_id:
-        text = guard("cluster-mismatch", planned=cluster_id, found=reached)
-        raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
 
 
 def refuse_without_offsets_topic(live: Cluster) -> None:
@@ -193,7 +187,7 @@ def oldest(
     client = client_for(settings, store, client_overrides)
     patience = min(settings.broker_timeout, PATIENCE)
     with connect(client, patience, cluster_id=store.cluster_id) as live:
-        _refuse_another(live, store.cluster_id)
+        prove_cluster(live, store.cluster_id)
         states = live.topics(topics)
         keys = [TopicPartition(t, p.partition) for t in topics for p in states[t].partitions]
         found = live.offsets_at(keys, _ANY_TIME)

@@ -12,7 +12,14 @@ from dashboard.core.clock import format_time, microseconds
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import ANY_TOPIC, Guard, TopicPartition
 from dashboard.history import past_groups
-from dashboard.history.findings_age import holes, late, newest_analysis, reasons, told_since
+from dashboard.history.findings_age import (
+    holes,
+    late,
+    newest_analysis,
+    newest_manifest,
+    reasons,
+    told_since,
+)
 from dashboard.history.known_since import began_at, carried_since, goes_on_from, known_since
 from dashboard.history.once import Once
 from dashboard.history.past_groups import Met, deleted, streams_known
@@ -64,7 +71,7 @@ def met(store: ClusterStore, topics: Iterable[str], now: datetime | None = None)
 
 
 def _met(store: ClusterStore, wanted: list[str], now: datetime | None) -> Met:
-    analysis = _analysis(store)
+    analysis = newest_manifest(store)
     found = past_groups.known(store, analysis, topics=wanted)
     untold = {group for group, topic in found if topic == ANY_TOPIC}
     if not untold:
@@ -148,17 +155,12 @@ def _unpruned(store: ClusterStore, read: Callable[[], Found]) -> Found:
 
 
 def _streams(store: ClusterStore) -> frozenset[str]:
-    return frozenset(streams_known(store, _analysis(store)))
-
-
-def _analysis(store: ClusterStore) -> Manifest | None:
-    analysis = newest_analysis(store)
-    return None if analysis is None else store.manifest("findings", analysis)
+    return frozenset(streams_known(store, newest_manifest(store)))
 
 
 def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset]:
     found: dict[tuple[str, str, int], RememberedOffset] = {}
-    analysis = _analysis(store)
+    analysis = newest_manifest(store)
     after = "" if analysis is None else str(analysis.details.get("snapshot_id", ""))
     for table in _last_known(store, analysis, _among("topic", wanted)):
         for row in table.to_pylist():

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 
 from dashboard.cluster.live import connect
-from dashboard.core.errors import RefusedError, StoreError
+from dashboard.core.errors import StoreError
 from dashboard.domain.model import PartitionState
 from dashboard.purge.forecast.reading import Reading, leader_ends, read
 from dashboard.purge.forecast.stalls import UNUSABLE, Ends, Stall, followers_behind, stalls_of
 from dashboard.purge.forecast.waits import Wait, waits_of
+from dashboard.purge.plan.cluster_seam import prove_cluster
 from dashboard.purge.plan.plan import Plan
-from dashboard.safety.guard_texts import guard
 from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.connections import client_for
 from dashboard.store.finding_rows import SlowFollower
@@ -76,10 +76,7 @@ def forecast(
     client = client_for(settings, store, client_overrides)
     patience = min(settings.broker_timeout, PATIENCE)
     with connect(client, patience, cluster_id=plan.cluster_id) as live:
-        reached = live.cluster_id()
-        if reached != plan.cluster_id:
-            text = guard("cluster-mismatch", planned=plan.cluster_id, found=reached)
-            raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
+        prove_cluster(live, plan.cluster_id)
         reading = read(live, [p.key for p in plan.free_partitions])
     found = judge(reading, {}, settings.purge)
     if not found.stalls:

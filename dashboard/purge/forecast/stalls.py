@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from dashboard.core.sums import whole_sum
 from dashboard.core.words import behind, brokers, closing, plural
 from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.forecast.reading import Reading, seconds_behind
@@ -201,7 +202,7 @@ def holdups(stalls: Sequence[Stall]) -> list[Holdup]:
             error=error,
             lag_records=_largest(s.lag_records for s in alike),
             lag_seconds=_largest(s.lag_seconds for s in alike),
-            closing_per_second=_sum([s.closing_per_second for s in alike]),
+            closing_per_second=whole_sum(s.closing_per_second for s in alike),
             seconds_to_go=_largest(s.seconds_to_go for s in alike),
             in_sync=all(s.in_sync for s in alike) if cause == "behind" else None,
             fetching=fetching,
@@ -272,8 +273,3 @@ _SAID = {
 def _largest(values: Iterable[Any]) -> Any:
     listed = list(values)
     return None if any(value is None for value in listed) else max(listed)
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None

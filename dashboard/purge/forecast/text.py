@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from dashboard.core.clock import format_time
 from dashboard.core.words import brokers, duration, first_letter_up, number, plural
+from dashboard.domain.model import LEADER_ONLY_SINCE
 from dashboard.purge.forecast.forecast import Forecast
 from dashboard.purge.forecast.stalls import UNUSABLE, Holdup, holdups
 
-LEADER_ONLY_SINCE = 3  # DeleteRecords v3 carries LeaderOnly
 _CAN_COME_BACK = (
     "A leader that dies before its followers have fetched can bring records back; the run then "
     "says reverted."

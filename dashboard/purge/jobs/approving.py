@@ -97,10 +97,7 @@ def approve(
     plan = journal.requested_plan(request_id)
     refuse.other_text(plan, confirm, request.plan_sha256)
     refuse.other_text(plan, confirm, sha256)
-    refuse.again_or_late(settings, journal, plan, request_id, moment)
-    refuse.forbidden_overrides(settings, plan)
-    refuse.not_free_any_more(settings, plan)
-    refuse.other_name(settings, plan)
+    refuse.changed_since(settings, journal, plan, request_id, moment)
     asked = request.asked
     run_id, is_new = journal.insert(
         plan,

@@ -12,6 +12,7 @@ from typing import Any
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError, UsageError
+from dashboard.domain.model import MODES
 from dashboard.people import people
 from dashboard.people.people import Who
 from dashboard.purge.execute import stop_rules
@@ -21,7 +22,7 @@ from dashboard.purge.jobs.worker_process import ReadyWorker, spawn
 from dashboard.purge.journal import gate
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.policies import PolicyClaim
-from dashboard.purge.journal.rows import MODES, Options, RunRow, RunView
+from dashboard.purge.journal.rows import Options, RunRow, RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.purge import check_request_timeout
@@ -68,10 +69,7 @@ def enqueue(
     name = people.require(settings, who, "operator", "purge", moment)
     refuse.read_only(settings, journal)
     refuse.other_text(plan, confirm, sha256)
-    refuse.again_or_late(settings, journal, plan, token, moment)
-    refuse.forbidden_overrides(settings, plan)
-    refuse.not_free_any_more(settings, plan)
-    refuse.other_name(settings, plan)
+    refuse.changed_since(settings, journal, plan, token, moment)
     given: dict[str, Any] = {
         "token": token,
         "mode": mode,
@@ -110,9 +108,7 @@ def enqueue_policy(
     refuse.nothing_free(plan)
     if plan.expired(now):
         gate.late(plan)
-    refuse.forbidden_overrides(settings, plan)
-    refuse.not_free_any_more(settings, plan)
-    refuse.other_name(settings, plan)
+    refuse.not_allowed(settings, plan)
     refuse.beyond_policy(plan, policy)
     run_id, _ = journal.insert(
         plan,

@@ -49,7 +49,7 @@ def other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
         )
 
 
-def other_name(settings: Settings, plan: Plan) -> None:
+def _other_name(settings: Settings, plan: Plan) -> None:
     """CLUSTER_MISMATCH: the plan calls its cluster by another name than the data folder does, or by
     one that is another cluster's too, without saying so.
 
@@ -103,7 +103,7 @@ def _of_definition(waiver: Waiver, policy: Policy) -> bool:
     return named and waiver.gone and not waiver.alive and not waiver.move
 
 
-def forbidden_overrides(settings: Settings, plan: Plan) -> None:
+def _forbidden_overrides(settings: Settings, plan: Plan) -> None:
     """NOT_LIFTABLE: a plan of other settings, or made by hand, may lift what these do not."""
     for override in plan.overrides:
         if override.name not in settings.purge.liftable_guards:
@@ -114,15 +114,31 @@ def forbidden_overrides(settings: Settings, plan: Plan) -> None:
             )
 
 
-def again_or_late(
+def changed_since(
     settings: Settings, journal: Journal, plan: Plan, token: str, now: datetime
 ) -> None:
-    """PLAN_EXPIRED, unless the plan ran already: then the journal names its run.
+    """PLAN_EXPIRED, unless the plan ran already: then the journal names its run; and what
+    `not_allowed` refuses. Whoever confirms is refused by the same, alone or as the second person.
 
     A plan lives as long as the settings let it, whatever its own text says: it may be edited.
     """
     if not journal.knows(plan.sha256, token):
         _too_old(settings, plan, now)
+    not_allowed(settings, plan)
+
+
+def not_allowed(settings: Settings, plan: Plan) -> None:
+    """NOT_LIFTABLE, GUARDED or CLUSTER_MISMATCH: what is judged of every plan before it is queued,
+    whoever asks for it, a policy too.
+    """
+    _blocked(settings, plan)
+    _other_name(settings, plan)
+
+
+def _blocked(settings: Settings, plan: Plan) -> None:
+    """NOT_LIFTABLE or GUARDED: of a plan for Kafka's own tool too, which needs no name."""
+    _forbidden_overrides(settings, plan)
+    _not_free_any_more(settings, plan)
 
 
 def offsets_json(settings: Settings, journal: Journal, plan: Plan, now: datetime) -> str:
@@ -145,8 +161,7 @@ def refuse_offsets(settings: Settings, journal: Journal, plan: Plan, now: dateti
             code="ARCHIVE_INCOMPLETE",
         )
     _too_old(settings, plan, now)
-    forbidden_overrides(settings, plan)
-    not_free_any_more(settings, plan)
+    _blocked(settings, plan)
 
 
 def _too_old(settings: Settings, plan: Plan, now: datetime) -> None:
@@ -161,7 +176,7 @@ def _too_old(settings: Settings, plan: Plan, now: datetime) -> None:
         gate.late(plan, settings.purge.plan_expires_after)
 
 
-def not_free_any_more(settings: Settings, plan: Plan) -> None:
+def _not_free_any_more(settings: Settings, plan: Plan) -> None:
     """GUARDED: what may be judged without the cluster blocks it, whatever the plan's text says.
 
     A plan sealed again by hand has a right hash. All other guards are judged again, with these,

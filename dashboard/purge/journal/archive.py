@@ -9,7 +9,6 @@ is lost, and the same call goes on. A journal that was rolled back goes on by a 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
@@ -21,6 +20,7 @@ from typing import Any
 from dashboard.core.clock import format_time
 from dashboard.core.csv_cells import rows_as_csv
 from dashboard.core.errors import JournalError, RefusedError, UsageError
+from dashboard.core.system import make_durable
 from dashboard.purge.journal.chain import Chain, PolicyKey, Switch
 from dashboard.purge.journal.file import JournalFile
 from dashboard.purge.journal.head import journal_in
@@ -136,7 +136,7 @@ def _make(path: Path, journal: Journal, who: str, now: datetime) -> None:
             for switch in ("archive", "read_only"):
                 row = (switch, 1, who, format_time(now))
                 db.execute("INSERT OR IGNORE INTO switches VALUES (?,?,?,?)", row)
-        _sync(path.parent)
+        make_durable(path.parent)  # the journal is about to rely on the new file
         ours = journal.entries(limit=1)
         if ours and other.newest_entry() and not _leads_to(other, ours[0]):
             raise _mismatch(path, f"its chain does not lead to entry {ours[0].seq}")
@@ -159,15 +159,6 @@ def _mismatch(path: Path, why: str) -> RefusedError:
         "Name its own archive, or a new folder: each archive verifies by itself.",
         code="ARCHIVE_MISMATCH",
     )
-
-
-def _sync(folder: Path) -> None:
-    """Make the folder's new file durable: the journal is about to rely on it."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _switches(journal: Journal, where: str) -> dict[PolicyKey, Switch]:

@@ -19,7 +19,6 @@ import hashlib
 import os
 import pwd
 import struct
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,8 +27,8 @@ from typing import NamedTuple
 from dashboard.core.errors import JournalError
 from dashboard.core.locks import wait_for
 from dashboard.core.network_folders import keeps_files
+from dashboard.core.system import LIBC, make_durable
 
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _HERE, _BIRTH = -100, 0x800  # AT_FDCWD, STATX_BTIME
 _BYTES, _MASK_AT, _BIRTH_AT = 256, 0, 80  # struct statx, statx(2)
 
@@ -53,7 +52,7 @@ def identity(path: Path) -> FileIdentity:
 
 def _born_ns(path: Path) -> int:
     """Python's os.stat does not tell it on Linux."""
-    statx = getattr(_LIBC, "statx", None)
+    statx = getattr(LIBC, "statx", None)
     told = ctypes.create_string_buffer(_BYTES)
     if statx is None or statx(_HERE, os.fsencode(path), 0, _BIRTH, told) != 0:
         return 0
@@ -220,7 +219,7 @@ class HeadFile:
         finally:
             os.close(file)
         new.replace(self.path)
-        self._keep_name()
+        make_durable(self.path.parent)
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -228,7 +227,8 @@ class HeadFile:
             file = os.open(self.path, _FLAGS)
         except FileNotFoundError:
             file = self._made(self.path)
-            self._keep_name()  # or a power failure takes the file, and not the journal's mark of it
+            # Or a power failure takes the file, and not the journal's mark of it.
+            make_durable(self.path.parent)
         try:
             wait_for(file)
             yield file
@@ -245,13 +245,6 @@ class HeadFile:
             os.fchmod(file, journal.st_mode & 0o777)
             os.fchown(file, journal.st_uid, journal.st_gid)
         return file
-
-    def _keep_name(self) -> None:
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def _file_slot(self) -> bytes:
         if not keeps_files(self.path.parent):

@@ -20,7 +20,6 @@ OPEN_RUN_STATES = ("queued", "running", "paused")
 CLOSED_RUN_STATES = ("done", "partial", "refused", "cancelled")
 OPEN_STATES = ("pending", "sent", "unknown")
 CLOSED_STATES = ("done", "leader_done", "not_done", "reverted")
-MODES = ("wait-all", "leader-only", "leader-only-verified")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from dashboard.core.errors import RefusedError
 from dashboard.domain.model import (
     Authorized,
     BatchSamples,
@@ -24,6 +25,7 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
+from dashboard.safety.guard_texts import guard
 
 
 class Cluster(Protocol):
@@ -91,3 +93,10 @@ class Cluster(Protocol):
         *,
         may_leave: Callable[[], bool] = lambda: True,
     ) -> dict[TopicPartition, str | None]: ...
+
+
+def prove_cluster(live: Cluster, cluster_id: str) -> None:
+    """The cluster reached is the one that was meant. Raises RefusedError CLUSTER_MISMATCH."""
+    if (reached := live.cluster_id()) != cluster_id:
+        text = guard("cluster-mismatch", planned=cluster_id, found=reached)
+        raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")

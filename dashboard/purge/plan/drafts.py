@@ -8,20 +8,19 @@ from datetime import datetime
 
 from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import RefusedError, UsageError
+from dashboard.core.errors import UsageError
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.rights import MissingRight, missing
 from dashboard.purge.evidence import memory, sampled, standards
 from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.standards import readings, rested
-from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.plan.cluster_seam import Cluster, prove_cluster
 from dashboard.purge.plan.facts import PlanFacts, read_facts
 from dashboard.purge.plan.guards import Lift, Override, Waive, Waiver
 from dashboard.purge.plan.moves import refuse_alive
 from dashboard.purge.plan.plan import Estimate, Plan, build
 from dashboard.purge.plan.resolve import History, ResolvedTarget, resolve
 from dashboard.purge.plan.targets import Target
-from dashboard.safety.guard_texts import guard
 from dashboard.settings.settings import Settings, TopicDeclaration, of_topic
 from dashboard.store import clocks
 from dashboard.store.connections import client_for
@@ -75,19 +74,8 @@ def draft(
     store = Store(store_root).cluster(cluster)
     client = client_for(settings, store, client_overrides)
     with connect(client, settings.broker_timeout, cluster_id=store.cluster_id) as live:
-        return draft_live(live, settings, store, request, now=now or utc_now())
-
-
-def draft_live(
-    live: Cluster,
-    settings: Settings,
-    store: ClusterStore,
-    request: PlanRequest,
-    *,
-    now: datetime,
-) -> Plan:
-    """The same over an open cluster."""
-    return read_live(live, settings, store, request, now=now).plan(request.override)
+        read = read_live(live, settings, store, request, now=now or utc_now())
+        return read.plan(request.override)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +149,7 @@ def read_live(
     seen = clocks.newest_seen(store)  # before groups are listed: who comes back then is met later
     _overrides(settings, request.override, request.by, now)  # what is wrong there is said first
     topics = _topics(request)
-    found = live.cluster_id()
-    if found != store.cluster_id:
-        text = guard("cluster-mismatch", planned=store.cluster_id, found=found)
-        raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
+    prove_cluster(live, store.cluster_id)
     facts = read_facts(
         live,
         topics,

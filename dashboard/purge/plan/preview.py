@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 
 from dashboard.core.clock import format_time
+from dashboard.core.sums import whole_sum
+from dashboard.domain.model import Guard
 from dashboard.purge.plan.moves import MoveRow, planned_moves
 from dashboard.purge.plan.plan import INTERVAL, Plan, PlannedPartition, decisions
 
@@ -194,9 +196,7 @@ def _to_keep(plan: Plan, pace: Pace) -> ToKeep | None:
     if plan.archive is None:
         return None
     free = plan.free_partitions
-    sizes = [_of_one_replica(p) for p in free]
-    known = [size for size in sizes if size is not None]
-    total = sum(known) if len(known) == len(sizes) else None
+    total = whole_sum(_of_one_replica(p) for p in free)
     records = sum(p.records or 0 for p in free)
     least, most = pace.seconds(total, records) or (None, None)
     return ToKeep(plan.archive, len(free), records, total, least, most, pace.earlier)
@@ -239,7 +239,10 @@ def _totals(plan: Plan) -> Totals:
     free = plan.free_partitions
     measured = [p.estimate.bytes_at_once for p in free if p.estimate]
     known = [size for size in measured if size is not None]
-    sums = {name: _sum(getattr(p.estimate, name) for p in free if p.estimate) for name in INTERVAL}
+    sums = {  # none was estimated: not known either, where a sum of nothing is 0
+        name: whole_sum(getattr(p.estimate, name) for p in free if p.estimate) if measured else None
+        for name in INTERVAL
+    }
     methods = Counter(p.estimate.method for p in free if p.estimate)
     return Totals(
         topics=len({p.topic for p in free}),
@@ -252,12 +255,6 @@ def _totals(plan: Plan) -> Totals:
         unmeasured_partitions=len(free) - len(known),
         methods=dict(sorted(methods.items())),
     )
-
-
-def _sum(sizes: Iterable[int | None]) -> int | None:
-    listed = list(sizes)
-    known = [size for size in listed if size is not None]
-    return sum(known) if known and len(known) == len(listed) else None
 
 
 def _groups(plan: Plan) -> tuple[GroupLoss, ...]:
@@ -293,6 +290,12 @@ def _with_partition(
 # What of a plan no group's offset covers: none, one past the end, or only remembered. Pure.
 #
 # A partition without an offset of a group is unknown to us, not unread by it and not read.
+
+
+def guards_counted(partitions: Iterable[PlannedPartition]) -> list[tuple[Guard, int]]:
+    """Each guard's words once with how many partitions it blocks, the most frequent first."""
+    found = Counter(guard for p in partitions for guard in p.guards)
+    return sorted(found.items(), key=lambda one: (-one[1], astuple(one[0])))
 
 
 def coverage(partitions: Iterable[PlannedPartition]) -> tuple[TopicCoverage, ...]:

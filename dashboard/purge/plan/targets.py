@@ -207,12 +207,13 @@ def _by_retention(configs: Mapping[str, str | None], now: datetime) -> Kept:
         limits[name] = int(value)
     age_ms, size_bytes = limits["retention.ms"], limits["retention.bytes"]
     return Kept(
-        since=_ago(now, timedelta(milliseconds=age_ms)) if 0 <= age_ms <= _OLDEST_MS else None,
+        since=_ago(now, timedelta(milliseconds=age_ms)) if 0 <= age_ms <= OLDEST_MS else None,
         size_bytes=size_bytes if size_bytes >= 0 else None,
     )
 
 
-_OLDEST_MS = 1000 * 365 * 86_400_000  # Kafka's "for ever" may also be written as a huge number
+# Kafka's "for ever" may also be written as a huge number, which is no timedelta.
+OLDEST_MS = 1000 * 365 * 86_400_000
 
 
 def _ago(now: datetime, age: timedelta) -> datetime | None:

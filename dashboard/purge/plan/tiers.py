@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dashboard.core.canonical import Count, Text
 from dashboard.core.errors import ClusterError
+from dashboard.core.sums import whole_sum
 from dashboard.domain.model import LogDirsAnswer, TieredOffsets, TopicPartition, TopicState
 from dashboard.domain.system_topics import REMOTE_STORAGE
 from dashboard.purge.plan.cluster_seam import Cluster
@@ -113,14 +114,8 @@ def summed(found: Iterable[Taken]) -> Taken:
     """Of several partitions; unknown is what one of them does not know."""
     rows = list(found)
     return Taken(
-        _sum(row.remote_records for row in rows),
+        whole_sum(row.remote_records for row in rows),
         sum(row.local_records for row in rows),
-        _sum(row.remote_bytes for row in rows),
-        _sum(row.local_bytes for row in rows),
+        whole_sum(row.remote_bytes for row in rows),
+        whole_sum(row.local_bytes for row in rows),
     )
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return sum(known) if len(known) == len(listed) else None

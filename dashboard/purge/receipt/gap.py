@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from dashboard.core.clock import format_time
+from dashboard.domain.model import METHODS
 from dashboard.purge.forecast import waits
 from dashboard.purge.journal.rows import PartitionRow, RunRow
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt, TopicOutcome
@@ -224,10 +225,6 @@ def _off(replicas: Iterable[ReplicaReceipt]) -> list[tuple[str, int, int]]:
     return sorted(found, key=lambda one: (-abs(one[2] - one[1]), one[0]))
 
 
-# From the surest to the least sure; a name that is not here comes last.
-ORDER = ("segments", "history", "sampled", "proportional")
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One topic of one purge as one estimator saw it."""
@@ -335,5 +332,5 @@ def _calibration(method: str, found: list[Outcome]) -> Calibration:
 
 
 def rank(method: str) -> tuple[int, str]:
-    """Sorts estimators from the surest to the least sure."""
-    return (ORDER.index(method) if method in ORDER else len(ORDER), method)
+    """Sorts estimators from the surest to the least sure; a name that we do not know comes last."""
+    return (METHODS.index(method) if method in METHODS else len(METHODS), method)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dashboard.core.errors import SettingsError
 from dashboard.core.words import parse_size
+from dashboard.domain.model import MODES
 from dashboard.settings.archive import check_url
 from dashboard.settings.policies.policy import (
     PRESET_LIFTS,
@@ -37,7 +38,6 @@ POLICY_LIFTABLE = (
     "unclean-election-enabled",
     "over-limit",
 )
-_MODES = ("wait-all", "leader-only", "leader-only-verified")
 POLICY_KEYS = (
     "preset", "topics", "topics_regex", "target", "committed_by", "owner", "mode",
     "min_purge_interval_ms", "as_often_as_commits", "most_bytes_per_hour",
@@ -81,7 +81,7 @@ def _policy(name: str, own: Section, liftable: Collection[str]) -> Policy:
         target=target,
         committed_by=committed_by,
         owner=owner,
-        mode=own.one_of("mode", _MODES, "wait-all"),
+        mode=own.one_of("mode", MODES, "wait-all"),
         min_purge_interval=_interval(own),
         as_often_as_commits=_as_often_as_commits(own),
         most_bytes_per_hour=_bytes(own, "most_bytes_per_hour"),

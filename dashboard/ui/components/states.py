@@ -245,15 +245,9 @@ _METHODS = {
 }
 
 
-def how_do_you_know(screen: Screen, facts: pa.Table, flag: str = "consumed") -> None:
-    """A popover for the bytes of the partitions whose `flag` is set."""
-    with st.popover("How do you know?", type="tertiary"):
-        st.html(how_html(screen, facts, flag))
-
-
-def how_html(screen: Screen, facts: pa.Table, flag: str) -> str:
-    """Estimator, interval, snapshot and analysis as a small list."""
-    rows = facts.filter(facts[flag])
+def how_do_you_know(screen: Screen, facts: pa.Table) -> None:
+    """A popover for the bytes of consumed partitions: estimator, interval, snapshot, analysis."""
+    rows = facts.filter(facts["consumed"])
     low, high = known_total(rows, "bytes_low"), known_total(rows, "bytes_high")
     between = f"{formats.size(low)} to {formats.size(high)}, all replicas together"
     if low is None:
@@ -271,7 +265,8 @@ def how_html(screen: Screen, facts: pa.Table, flag: str) -> str:
         ("Declared", "its owner said, by name and date, that its groups are all its readers"),
     )
     lines = "".join(f"<p><b>{name}</b>: {text(value)}</p>" for name, value in pairs)
-    return f'<div class="lw">{lines}</div>'
+    with st.popover("How do you know?", type="tertiary"):
+        st.html(f'<div class="lw">{lines}</div>')
 
 
 def _said(method: str) -> str:

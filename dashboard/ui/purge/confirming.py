@@ -10,12 +10,12 @@ import streamlit as st
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ApprovalRequired, LowwaterError, RefusedError
+from dashboard.domain.model import MODES
 from dashboard.people import people
 from dashboard.purge.forecast import forecast as forecasts
 from dashboard.purge.forecast import text as forecast_text
 from dashboard.purge.forecast.forecast import Forecast
 from dashboard.purge.jobs import queue, queue_refusals
-from dashboard.purge.journal.rows import MODES
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge.drafting import Draft, forget, replaced

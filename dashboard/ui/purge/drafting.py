@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.clock import parse_time, utc_now
@@ -30,6 +28,7 @@ from dashboard.ui.purge import looking
 from dashboard.ui.session import access, routes
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
+from dashboard.views.topic_rows import groups_of
 
 # A plan for the page: drafted live in one call, kept as text, never changed after its preview.
 
@@ -381,7 +380,4 @@ def _decisions(screen: Screen, topics: Sequence[str]) -> _Decided:
 def _groups(screen: Screen, topics: Sequence[str], asked: Sequence[str]) -> list[str]:
     if screen.findings is None:
         return sorted(asked)
-    holds = screen.findings.table("holds")
-    if topics:
-        holds = holds.filter(pc.is_in(holds["topic"], pa.array(list(topics), pa.string())))
-    return sorted({*pc.unique(holds["group_id"]).to_pylist(), *asked})
+    return sorted({*groups_of(screen.findings.table("holds"), topics or None), *asked})

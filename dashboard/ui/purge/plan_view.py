@@ -14,7 +14,7 @@ from dashboard.purge.evidence.estimates import archive_pace
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.plan import words
 from dashboard.purge.plan.plan import Plan, PlannedPartition
-from dashboard.purge.plan.preview import GroupLoss, Preview, preview
+from dashboard.purge.plan.preview import GroupLoss, Preview, guards_counted, preview
 from dashboard.settings.sections import Price, beside
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import text
@@ -210,16 +210,11 @@ def _lost(group: GroupLoss, moving: Collection[str]) -> str:
 
 def guards_html(partitions: Sequence[PlannedPartition]) -> str:
     """Each guard's words once, with how many partitions it blocks."""
-    found: dict[tuple[str, str, str], int] = {}
-    for partition in partitions:
-        for guard in partition.guards:
-            key = (guard.name, guard.reason, guard.lift)
-            found[key] = found.get(key, 0) + 1
-    listed = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    listed = guards_counted(partitions)
     lines = "".join(
-        f"<p><b>⊘ {text(name)}</b>, {formats.plural(count, 'partition')}: {text(reason)} "
-        f'<span class="quiet">{text(lift)}</span></p>'
-        for (name, reason, lift), count in listed[:_REASONS]
+        f"<p><b>⊘ {text(guard.name)}</b>, {formats.plural(count, 'partition')}: "
+        f'{text(guard.reason)} <span class="quiet">{text(guard.lift)}</span></p>'
+        for guard, count in listed[:_REASONS]
     )
     rest = len(listed) - _REASONS
     if rest > 0:

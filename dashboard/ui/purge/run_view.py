@@ -169,8 +169,8 @@ def table(view: RunView) -> None:
             "Partition": [row.partition for row in rows],
             "State": [PARTITION_WORDS[row.state][0] for row in rows],
             "Target": [formats.number(row.target_offset) for row in rows],
-            "Low watermark": [_offset(row.low_watermark) for row in rows],
-            "Leader's log start": [_offset(row.leader_log_start_offset) for row in rows],
+            "Low watermark": [formats.cell(row.low_watermark) for row in rows],
+            "Leader's log start": [formats.cell(row.leader_log_start_offset) for row in rows],
             "Followers behind": [followers_said(row) for row in rows],
             "Error": [row.error or "" for row in rows],
         }
@@ -190,10 +190,6 @@ def table(view: RunView) -> None:
         alt="Partitions of the run with state, target, low watermark and followers behind",
         key="run-table",
     )
-
-
-def _offset(offset: int | None) -> str:
-    return formats.MISSING if offset is None else formats.number(offset)
 
 
 # After a run, on the page: records that came back, who is behind, until when it is watched.

@@ -8,9 +8,6 @@ from dashboard.ui.components import markup
 from dashboard.ui.session import context, routes
 from dashboard.ui.session.context import Choice
 
-# Pages of one thing: another cluster may have one of its name.
-_NAMED = ("topic", "group", "broker")
-
 
 def show(page: str) -> None:
     """Draw the row, and name the browser's tab. Of one cluster alone there is nothing to switch."""
@@ -41,7 +38,7 @@ def switcher_html(page: str, among: tuple[Choice, ...], shown: Choice | None) ->
     """The cluster that is shown, unfolding to links that load the page anew for another one: what
     was chosen, typed or drafted for this one must not go on in that.
     """
-    kept = {"name": routes.param("name") or ""} if page in _NAMED else {}
+    kept = {"name": routes.param("name") or ""} if page in routes.NAMED else {}
     to = "overview" if page == "fleet" else page
     links = "".join(
         f"<li>{markup.to(routes.address(to, cluster=each.key, **kept), each.label)}</li>"
@@ -58,6 +55,6 @@ def switcher_html(page: str, among: tuple[Choice, ...], shown: Choice | None) ->
 
 def title(page: str, choice: Choice | None) -> str:
     """`Growth · prod-eu · Lowwater`, as the browser's tab has it; of a topic its name."""
-    what = routes.param("name") if page in _NAMED else None
+    what = routes.param("name") if page in routes.NAMED else None
     parts = (what or routes.TITLES[page], None if page == "fleet" or not choice else choice.label)
     return " · ".join([*filter(None, parts), "Lowwater"])

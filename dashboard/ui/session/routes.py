@@ -36,8 +36,10 @@ TITLES = {
     "group": "Group",
     "broker": "Broker",
 }
-_REACHED_BY_LINKS = ("topic", "group", "broker")  # and by search: the navigation does not list them
-LISTED = tuple(name for name in TITLES if name not in _REACHED_BY_LINKS)
+# Pages of one thing, reached by links and by search: the navigation does not list them, and another
+# cluster may have a thing of that name.
+NAMED = ("topic", "group", "broker")
+LISTED = tuple(name for name in TITLES if name not in NAMED)
 
 
 def page(name: str) -> Page:

@@ -79,7 +79,9 @@ def test_the_verdicts_are_written_for_a_sweep(
     }  # fmt: skip
     assert (found.cluster_id, found.cluster_name) == (sample_store.CLUSTER_ID, sample_store.NAME)
     assert found.analysis_id == value["analysis_id"]
-    assert [row.directory for row in found.removable(3)] == ["clicks-v1-0.0a4f-stray"]
+    assert [row.directory for row in found.rows if row.verdict == "removable"] == [
+        "clicks-v1-0.0a4f-stray"
+    ]
     assert len(found.rows) == 2
 
 

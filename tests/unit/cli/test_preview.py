@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.domain.model import Guard
 from dashboard.purge.forecast import forecast as forecasts
 from dashboard.purge.forecast.forecast import Forecast, judge
 from dashboard.purge.plan.plan import Declared, Plan
@@ -48,6 +49,20 @@ def test_people_read_totals_guards_losses_and_the_sentence(
     assert "group billing would lose 200 records if it resets to earliest" in out
     assert "waived old by alice: gone since May" in out
     assert out.splitlines()[-1] == 'confirm with: --confirm "purge orders on prod"'
+
+
+def test_the_guard_that_blocks_most_is_named_first_as_the_page_has_it(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = a_plan(all_guarded=True)
+    rare = Guard("leader-log-dir-move", "it moves", "Wait.")
+    partitions = (replace(plan.partitions[0], guards=(rare,)), *plan.partitions[1:])
+    Path("plan.json").write_text(replace(plan, partitions=partitions).to_json_text())
+    assert main(["preview", "plan.json"]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("guard ")]
+    assert [line.split(":")[0] for line in said] == [
+        "guard under-replicated (2 partitions)", "guard leader-log-dir-move (1 partitions)",
+    ]  # fmt: skip
 
 
 def test_people_read_who_declared_readers_and_where_unseen_ones_were_not_looked_for(

@@ -9,13 +9,14 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.domain.model import METHODS
 from dashboard.purge.receipt import gap
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.outcomes import kept, receipt, run
 
 SIZES = st.integers(0, 1 << 50)
 LINES = st.lists(
-    st.tuples(st.sampled_from(gap.ORDER), st.tuples(SIZES, SIZES, SIZES), SIZES),
+    st.tuples(st.sampled_from(METHODS), st.tuples(SIZES, SIZES, SIZES), SIZES),
     max_size=20,
 )
 
@@ -31,7 +32,7 @@ def test_median_and_worst_error_are_of_topics_and_the_worst_has_its_direction() 
 def test_estimators_stand_from_the_surest_to_the_least_sure() -> None:
     methods = ("proportional", "segments", "sampled", "history")
     found = gap.outcomes([run("1", receipt(*(kept(1, 1, method=m) for m in methods)))])
-    assert [line.method for line in gap.by_method(found)] == list(gap.ORDER)
+    assert [line.method for line in gap.by_method(found)] == list(METHODS)
 
 
 def test_only_final_receipts_count_and_older_ones_are_left_out() -> None:
@@ -81,7 +82,7 @@ def test_freed_bytes_are_inside_as_far_as_they_could_be_measured() -> None:
 
 @given(st.lists(LINES, max_size=5))
 def test_coverage_counts_each_topic_of_each_purge_once(purges: list) -> None:  # type: ignore[type-arg]
-    runs, expected = [], dict.fromkeys(gap.ORDER, (0, 0))
+    runs, expected = [], dict.fromkeys(METHODS, (0, 0))
     for number, lines in enumerate(purges):
         told = []
         for place, (method, sizes, freed) in enumerate(lines):

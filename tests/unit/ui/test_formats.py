@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dashboard.core.words import THIN_SPACE
 from dashboard.store.finding_rows import GrowthRow
 from dashboard.ui.components import grid, markup
 from dashboard.views import formats, headline
@@ -31,9 +32,7 @@ def test_a_column_has_one_unit_for_all_its_rows() -> None:
 
 
 def test_offsets_have_thin_spaces_and_keep_every_digit() -> None:
-    assert formats.number(9_007_199_254_740_993) == "9 007 199 254 740 993".replace(
-        " ", formats.THIN_SPACE
-    )
+    assert formats.number(9_007_199_254_740_993) == "9 007 199 254 740 993".replace(" ", THIN_SPACE)
 
 
 @pytest.mark.parametrize(
