@@ -275,12 +275,13 @@ class JournalFile:
             yield
         except sqlite3.IntegrityError:
             raise  # a taken topic, token or plan: the caller names it
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise JournalError(
                 f"the purge journal {self.path} cannot be written or read: {error}",
-                # SQLite's word for a damaged file is this class itself, for all else one below it.
+                # SQLite's word for a damaged file is this class itself, for all else one below it;
+                # of bytes that are no text Python cannot even repeat what SQLite said.
                 f"{journal_head.restore(self.path)} or start a new state_dir."
-                if type(error) is sqlite3.DatabaseError
+                if type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
                 else "Free disk space or correct its rights; nothing is sent without a journal.",
             ) from error
 

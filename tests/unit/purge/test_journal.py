@@ -222,6 +222,17 @@ def test_a_file_that_is_no_journal_says_so(tmp_path: Path) -> None:
         Journal(path)
 
 
+def test_tables_whose_definition_is_no_text_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"CREATE TABLE runs", b"CREATE TABL\xff runs"))
+    assert path.read_bytes() != whole
+    with pytest.raises(JournalError, match="cannot be written or read") as error:
+        Journal(path)
+    assert "start a new state_dir" in error.value.next_step
+
+
 def test_a_full_disk_leaves_the_state_as_it_was(journal: Journal) -> None:
     run_id, _ = insert(journal, free_plan())
     pages = journal.file.rows("PRAGMA page_count")[0][0]
