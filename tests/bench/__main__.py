@@ -13,6 +13,7 @@ BENCHES = (
     "bench_inventory",
     "bench_pages",
     "bench_first_visit",
+    "bench_busy_pages",
     "bench_purge",
     "bench_estimates",
     "bench_orphans",
