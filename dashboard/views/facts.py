@@ -41,7 +41,8 @@ def partition_facts(reclaimable: pa.Table) -> pa.Table:
     guards = rows["guards"].combine_chunks()
     if isinstance(guards, pa.ChunkedArray):
         guards = pa.concat_arrays(guards.chunks) if guards.num_chunks else pa.array([], guards.type)
-    names = pc.struct_field(pc.list_flatten(guards), "name")
+    each = pc.list_flatten(guards)
+    names = pc.struct_field(each, "name")
     parents = pc.list_parent_indices(guards).to_numpy(zero_copy_only=False)
     undeclared = pc.equal(names, UNDECLARED).to_numpy(zero_copy_only=False).astype(bool)
     measured = pc.is_valid(rows["target_offset"]).to_numpy(zero_copy_only=False)
@@ -50,7 +51,7 @@ def partition_facts(reclaimable: pa.Table) -> pa.Table:
     guarded = np.zeros(rows.num_rows, dtype=bool)
     guarded[parents] = True
     more = pc.fill_null(pc.greater(rows["records"], 0), False).to_numpy().astype(bool)
-    told = [pc.struct_field(pc.list_flatten(guards), n).dictionary_encode() for n in _TOLD]
+    told = [pc.struct_field(each, name).dictionary_encode() for name in _TOLD]
     texts = pa.StructArray.from_arrays(told, _TOLD)
     return (
         rows.set_column(

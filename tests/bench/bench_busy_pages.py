@@ -21,7 +21,7 @@ from pathlib import Path
 from playwright.sync_api import Browser
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 from analytics import job
 from analytics.session.session import open_session
@@ -65,12 +65,12 @@ class Session:
         message.rerun_script.page_name = "" if self.page == "overview" else self.page
         began, self.size_bytes = time.monotonic(), 0
         self._socket.send(message.SerializeToString())
-        while not self._drawn(self._socket):
+        while not self._drawn():
             pass
         self.seconds.append(time.monotonic() - began)
 
-    def _drawn(self, socket: ClientConnection) -> bool:
-        answer = socket.recv(timeout=120)
+    def _drawn(self) -> bool:
+        answer = self._socket.recv(timeout=120)
         assert isinstance(answer, bytes)
         self.size_bytes += len(answer)
         found = ForwardMsg.FromString(answer)
