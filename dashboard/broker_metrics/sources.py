@@ -67,8 +67,8 @@ def sources_of(
     more: Mapping[int, str] = MappingProxyType({}),
 ) -> Sources | None:
     """Those that the settings name for a cluster, with `more` above them; None: there are none."""
-    found = {**settings.metrics.get(cluster_name or "", {}), **more}
-    server = settings.prometheus.get(cluster_name or "")
+    own, server = settings.metrics_of(cluster_name)
+    found = {**own, **more}
     return Sources(found, timeout, server) if found or server else None
 
 

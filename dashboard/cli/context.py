@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.cli import output
+from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError, SettingsError, StoreError, UsageError
 from dashboard.people.people import Actor, actor_of
 from dashboard.purge.journal.head import journal_in
@@ -66,9 +67,13 @@ def respawn(settings: Settings) -> None:
     if not journal_exists(settings):
         return
     try:
-        from dashboard.purge.jobs.queue import respawn_stale
+        from dashboard.purge.journal.reads import STALE_AFTER
 
         with open_journal(settings) as journal:
+            if not journal.stale(STALE_AFTER, utc_now()):
+                return
+            from dashboard.purge.jobs.queue import respawn_stale  # a tenth of a second to import
+
             for run_id in respawn_stale(settings, journal):
                 output.progress(f"run {run_id} had no worker: started one")
     except (LowwaterError, OSError) as error:

@@ -19,6 +19,15 @@ from dashboard.cli.output import INTERRUPTED, close_stdout, emit_error, prepare_
 from dashboard.cli.parser import VERBS, add_summary, new_parser, parse
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
+from dashboard.core.processes import without_pandas
+
+# The verbs that neither are Spark's driver nor serve pages or reports.
+_WITHOUT_PANDAS = frozenset(
+    {
+        "apply", "approvals", "archives", "collect", "delete-records", "findings", "followers",
+        "idle", "inventory", "plan", "preview", "restore", "retention", "run", "runs", "triage",
+    }
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,6 +57,8 @@ def run() -> None:
     # Plans, snapshots and answers are millions of small values without cycles: looking through
     # them for garbage as often as Python does by itself doubles the time that they take.
     gc.set_threshold(100_000, 20, 100)
+    if _WITHOUT_PANDAS.intersection(sys.argv[1:2]):
+        without_pandas()
     sys.exit(main())
 
 

@@ -106,9 +106,14 @@ class _Version(argparse.Action):
 def new_parser() -> tuple[Parser, Verbs]:
     """The parser of `lowwater` and the place where verbs add theirs."""
     parser = Parser(prog="lowwater", description=_DESCRIPTION, epilog=_EXAMPLES + EXIT_CODES)
-    parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
+    add_version(parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, title="verbs")
     return parser, verbs
+
+
+def add_version(parser: Parser) -> None:
+    """The flag --version."""
+    parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
 
 
 def add_summary(verbs: Verbs, name: str) -> None:

@@ -9,9 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect.epochs import Asked, doubtful_topics, epoch_ends, later_ends
@@ -29,6 +28,9 @@ from dashboard.store.buckets import count_for
 from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
+
+if TYPE_CHECKING:  # few clusters have metrics to read, and each command would import them
+    from dashboard.broker_metrics.sources import Sources
 
 _RETENTION = "offsets.retention.minutes"
 _UNREACHED = ("BROKER_UNREACHABLE", "ANSWER_LOST")

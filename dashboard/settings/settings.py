@@ -127,6 +127,13 @@ class Settings:
         """The first declaration whose glob matches, in the order of the file."""
         return next((d for d in self.topics if d.matches(topic)), None)
 
+    def metrics_of(
+        self, cluster_name: str | None
+    ) -> tuple[Mapping[int, str], PrometheusServer | None]:
+        """Where a cluster's metrics are: the source of each broker's, and the server if any."""
+        name = cluster_name or ""
+        return self.metrics.get(name, {}), self.prometheus.get(name)
+
 
 _NO_KEYS = ("spark_remote", "metrics", "prometheus", "source", "looked_for")
 _TOP_KEYS = tuple(f.name for f in fields(Settings) if f.name not in _NO_KEYS)
@@ -173,14 +180,14 @@ def load_pinned(named: str | None, environ: Mapping[str, str | None]) -> Setting
     return load(named, own) if named else _build(_from_environment(own), "environment", None, own)
 
 
-def read_client_config(file: str | Path) -> dict[str, str]:
-    """A Kafka client.properties file in librdkafka's words. Raises SettingsError."""
+def read_client_config(file: str | Path, flag: str = "--client-config") -> dict[str, str]:
+    """A Kafka client.properties file in librdkafka's words. Raises SettingsError, naming `flag`."""
     try:
         lines = Path(file).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # no text, or a name that no file can have
         raise SettingsError(
             f"the client config {file} cannot be read: {error}",
-            "Check the path given with --client-config and its rights.",
+            f"Check the path given with {flag} and its rights.",
             code="CLIENT_CONFIG_UNREADABLE",
         ) from error
     return client_properties.parse(lines, str(file))

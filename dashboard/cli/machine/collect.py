@@ -73,9 +73,11 @@ def metrics_sources(
     args: argparse.Namespace, settings: Settings, target: context.Target
 ) -> Sources | None:
     """Where brokers' metrics are read, or None. Raises SettingsError METRICS_SOURCE_INVALID."""
+    flags = parse_sources(args.metrics or (), "--metrics")
+    if not flags and not any(settings.metrics_of(target.name)):
+        return None
     from dashboard.broker_metrics.sources import sources_of
 
-    flags = parse_sources(args.metrics or (), "--metrics")
     return sources_of(settings, target.name, settings.broker_timeout, flags)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.parser import Verbs, add_verb, add_version
 from dashboard.cli.purge.preview import describe
 from dashboard.cli.purge.run import follow, told_if_queued
 from dashboard.core.clock import utc_now
@@ -58,6 +58,7 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--timeout-ms", type=int, metavar="N", help="the request's own timeout")
     parser.add_argument("--yes", action="store_true", help="lift what may be lifted; do not ask")
+    add_version(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +74,13 @@ def run(args: argparse.Namespace) -> int:
             "Give milliseconds from 1 to 2147483647, or leave it out for the settings'.",
             code="TIMEOUT_INVALID",
         )
-    target = read_offsets_json(output.read_text(args.offset_json_file), args.offset_json_file)
+    file = args.offset_json_file
+    target = read_offsets_json(output.read_text(file), file, as_kafka=True)
+    if not target.offsets:
+        _executing(as_json=args.json)
+        nothing = {"run_id": None, "state": "done", "partitions": list[Any]()}
+        output.emit(nothing, _text([]), as_json=args.json)
+        return 0
     with ready_worker(settings) as worker:
         plan = _confirmed(args, settings, target)
         if not plan.free_partitions:
@@ -88,6 +95,7 @@ def _carry_out(
         token = secrets.token_hex(16)
 
         def carried_out() -> int:
+            _executing(as_json=args.json)
             run_id = _enqueue(args, settings, journal, plan, worker=worker, token=token)
             view = follow(settings, journal, run_id, output.progress)
             return _show(plan, view, as_json=args.json)
@@ -104,7 +112,8 @@ def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> 
     from dashboard.cluster.live import connect
     from dashboard.purge.plan.drafts import PlanRequest, read_live
 
-    config = read_client_config(args.command_config) if args.command_config else {}
+    file = args.command_config
+    config = read_client_config(file, "--command-config") if file else {}
     client = {**config, "bootstrap.servers": args.bootstrap_server}
     store = context.open_store(settings.data)
     with connect(client, settings.broker_timeout) as live:
@@ -288,6 +297,12 @@ def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:
     if view.run.error is not None:
         value["error"] = dict(view.run.error)
     output.emit(value, _text(rows), as_json=as_json)
+    apart = sum(row["low_watermark"] != row["leader_log_start_offset"] for row in rows)
+    if apart and not as_json:
+        output.progress(
+            f"on {apart} of {len(rows)} partitions the leader's log starts elsewhere than the low "
+            f"watermark of all replicas: lowwater run {view.run.run_id} shows both"
+        )
     as_asked = all(p.free and not p.capped_by for p in plan.partitions)
     return view.exit_code if as_asked else view.exit_code or 2
 
@@ -300,6 +315,7 @@ def _refused(plan: Plan, *, as_json: bool) -> int:
         code="NOTHING_FREE",
     )
     value = {"run_id": None, "state": "refused", "partitions": rows, **error.to_json()}
+    _executing(as_json=as_json)
     output.emit(value, _text(rows), as_json=as_json)
     if not as_json:
         output.emit_error(error, as_json=False)
@@ -316,15 +332,20 @@ def _row(planned: PlannedPartition, sent: PartitionRow | None) -> dict[str, obje
     }
 
 
+def _executing(*, as_json: bool) -> None:
+    """The first line of Kafka's own tool, before anything is sent."""
+    if not as_json:
+        output.emit({}, "Executing records delete operation", as_json=False)
+
+
 def _text(rows: list[dict[str, object]]) -> str:
-    """The lines of Kafka's own tool, which scripts may look for; the leader's start follows.
+    """The further lines of Kafka's own tool, which scripts look for.
 
     The low watermark may still be the old one: of a leader-only purge, or behind a follower.
     """
     lines = ["Records delete operation completed:"]
     for row in rows:
         said = f"low_watermark: {output.cell(row['low_watermark'])}"
-        said += f"\tleader_log_start_offset: {output.cell(row['leader_log_start_offset'])}"
         if row["error"]:  # beside what went: a replay window may have lowered the offset
             gone = "" if row["low_watermark"] is None else f"\t{said}"
             said = f"error: {row['error']}{gone}"

@@ -162,7 +162,8 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
     found: dict[tuple[str, str, int], RememberedOffset] = {}
     analysis = newest_manifest(store)
     after = "" if analysis is None else str(analysis.details.get("snapshot_id", ""))
-    for table in _last_known(store, analysis, _among("topic", wanted)):
+    last_known = [] if analysis is None else _last_known(store, analysis, _among("topic", wanted))
+    for table in last_known:
         for row in table.to_pylist():
             _keep(found, RememberedOffset(*(row[name] for name in _FIELDS)))
     ids = store.ids("snapshots")

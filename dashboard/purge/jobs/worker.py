@@ -18,6 +18,7 @@ from pathlib import Path
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, LowwaterError, unexpected
+from dashboard.core.processes import without_pandas
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.archiving import Reading, refuse_unreached
@@ -147,5 +148,7 @@ def _connect(chosen: Settings, run: RunRow, now: Callable[[], datetime]) -> Live
 
 
 if __name__ == "__main__":
-    gc.set_threshold(100_000, 20, 100)  # as the command line, and for the same reason
+    # As the command line, and for the same reasons.
+    gc.set_threshold(100_000, 20, 100)
+    without_pandas()
     sys.exit(main())

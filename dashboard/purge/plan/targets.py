@@ -36,10 +36,19 @@ _LARGEST_OFFSET = 2**63 - 1
 HIGH_WATERMARK = -1  # as typed in an offsets file: "to the high watermark"
 
 
-class _OffsetsRow(Struct, forbid_unknown_fields=True):
+class _KafkasRow(Struct):
     topic: Text
     partition: PartitionId
     offset: Offset
+
+
+class _KafkasFile(Struct):
+    partitions: tuple[_KafkasRow, ...]
+    version: Literal[1] = 1
+
+
+class _OffsetsRow(_KafkasRow, forbid_unknown_fields=True):
+    pass
 
 
 class _OffsetsFile(Struct, forbid_unknown_fields=True):
@@ -125,15 +134,17 @@ def parse_keep(text: str) -> Target:
     return Target("keep", keep=typed, keep_for=age)
 
 
-def read_offsets_json(text: str, where: str) -> Target:
+def read_offsets_json(text: str, where: str, *, as_kafka: bool = False) -> Target:
     """The file of Kafka's delete-records tool as a target of kind `file`.
 
     Format: `{"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}`, where version
     may be left out as in Kafka's `DeleteRecordsCommand`. Raises PlanError OFFSETS_INVALID with
-    the JSON path of what is wrong; `where` names the file.
+    the JSON path of what is wrong; `where` names the file. `as_kafka`: a list without partitions
+    and fields that nobody knows are no error, as they are none to that tool.
     """
     try:
-        file = read(parse_json(text, _unique_keys), _OffsetsFile)
+        document = parse_json(text, _unique_keys)
+        file = read(document, _KafkasFile) if as_kafka else read(document, _OffsetsFile)
     except ValueError as error:
         named = str(error) if str(error).startswith("$") else f"is not JSON: {error}"
         raise _invalid(where, named) from error

@@ -177,9 +177,11 @@ def test_a_yes_at_the_question_is_enough_and_lines_read_as_kafkas(
     monkeypatch.setattr("sys.stdin", _Terminal("yes\n"))
     assert main(WORDS) == 2
     captured = capsys.readouterr()
-    # Kafka's own line first; it waited for all, and the leader's start stands there as well.
-    told = "partition: orders-0\tlow_watermark: 600\tleader_log_start_offset: 600"
-    assert told in captured.out.splitlines()
+    lines = captured.out.splitlines()  # as kafka-delete-records.sh prints them
+    assert lines[:2] == [
+        "Executing records delete operation", "Records delete operation completed:",
+    ]  # fmt: skip
+    assert "partition: orders-0\tlow_watermark: 600" in lines
     assert "partition: orders-2\terror: under-replicated" in captured.out
     assert len(spawned) == 1
 
@@ -326,3 +328,63 @@ def test_bad_input_is_named_and_no_broker_is_asked(
         Path("o.json").write_text(text)
     assert main([*WORDS, *words, "--json"]) == 1
     assert _printed(capsys)["error"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    "file", ['{"partitions":[],"version":1}', '{"partitions":[],"comment":"none today"}']
+)
+def test_a_file_without_partitions_asks_for_nothing_as_to_kafkas_tool(
+    spawned: list[str], capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    Path("o.json").write_text(file)
+    assert main(WORDS) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Executing records delete operation", "Records delete operation completed:",
+    ]  # fmt: skip
+    assert main([*WORDS, "--json"]) == 0
+    assert _printed(capsys) == {"run_id": None, "state": "done", "partitions": []}
+    assert spawned == []
+
+
+def test_fields_that_nobody_knows_are_none_of_its_business(
+    drafted: Callable[..., list[list[str]]], spawned: list[str]
+) -> None:
+    drafted(a_plan())
+    row = '{"topic":"orders","partition":0,"offset":600,"note":"see the ticket"}'
+    Path("o.json").write_text(f'{{"partitions":[{row}],"version":1,"by":"ops"}}')
+    assert main([*WORDS, "--yes"]) == 2
+    assert len(spawned) == 1
+
+
+def test_its_version_is_told_and_a_missing_config_is_named_by_its_own_flag(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["delete-records", "--version"]) == 0
+    assert capsys.readouterr().out.startswith("lowwater ")
+    assert main([*WORDS, "--yes", "--command-config", "none.properties"]) == 1
+    said = capsys.readouterr().err
+    assert "none.properties" in said
+    assert "given with --command-config" in said
+
+
+def test_a_leader_that_is_ahead_of_the_low_watermark_is_told_beside_kafkas_lines(
+    drafted: Callable[..., list[list[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def spawn(settings: Settings, run_id: str) -> int:
+        with closing(open_default(settings)) as journal:
+            rows = [
+                replace(row, state="done", low_watermark=0, leader_log_start_offset=600)
+                for row in journal.partitions(run_id)
+            ]
+            journal.record(run_id, "read", rows, utc_now())
+            journal.set_run(run_id, "done", utc_now())
+        return 0
+
+    start_with(monkeypatch, spawn)
+    drafted(a_plan())
+    assert main([*WORDS, "--yes", "--leader-only"]) == 2
+    captured = capsys.readouterr()
+    assert "partition: orders-0\tlow_watermark: 0" in captured.out.splitlines()
+    assert "on 2 of 3 partitions the leader's log starts elsewhere" in captured.err

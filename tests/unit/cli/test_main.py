@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -254,6 +255,23 @@ def test_help_needs_no_heavy_import() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=240
     )
     assert ended.stderr.strip() == "[]"
+
+
+def test_a_verb_that_reads_tables_imports_no_pandas_and_no_queue_without_a_run(alone: Path) -> None:
+    sample_store.write(alone / "d")
+    open_default(load()).close()
+    script = (
+        "import sys; from dashboard.cli import main as entry\n"
+        "try:\n    entry.run()\nexcept SystemExit as end:\n"
+        "    loaded = {'pandas', 'pyarrow', 'dashboard.purge.jobs.queue'} & set(sys.modules)\n"
+        "    print(end.code, sorted(loaded), file=sys.stderr)"
+    )
+    words = ["findings", "reclaimable", "--topic", "orders", "--data", str(alone / "d")]
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, check=True,
+        timeout=240, env={**os.environ, "LOWWATER_STATE_DIR": str(load().state_dir)},
+    )  # fmt: skip
+    assert ended.stderr.strip() == "0 ['pyarrow']"
 
 
 def test_any_call_starts_again_the_workers_of_runs_that_lost_theirs(
