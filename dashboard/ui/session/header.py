@@ -283,7 +283,7 @@ def _choose(screen: Screen) -> None:
     runs = journal.runs(screen.cluster.cluster_id)
     source = open_source(
         screen.cluster, runs, screen.now, screen.settings.every,
-        analysis_id=found.id, read=found.table, begins=journal.begins(),
+        analysis_id=found.id, read=found.whole, begins=journal.begins(),
         ask=asking(screen), price=screen.price,
     )  # fmt: skip
     st.caption(
