@@ -33,7 +33,7 @@ from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.ui.session import routes
 from dashboard.views.facts import committed_facts
 from dashboard.views.headline import Headline, headline
-from dashboard.views.topic_rows import TopicRow, topic_rows
+from dashboard.views.topic_rows import TopicRow, groups_of, topic_rows
 
 # A snapshot's and findings' tables, and what is derived from them: read once, for all sessions.
 #
@@ -42,7 +42,7 @@ from dashboard.views.topic_rows import TopicRow, topic_rows
 
 _T = TypeVar("_T")
 KEPT = 2
-_LATELY = 8  # views that readers chose: filters of a page, say
+_LATELY = 16  # views that readers chose: filters of a page, say
 # What pages show of long tables: the rest is three quarters of what they would hold.
 _SHOWN = {
     "holds": ["topic", "partition", "group_id", "committed_offset", "epoch_end"],
@@ -183,6 +183,12 @@ def rows_of(screen: Screen) -> list[TopicRow]:
     """One row per topic of the committed target."""
     found = findings_of(screen)
     return found.derived("rows", lambda: topic_rows(facts_of(screen)))
+
+
+def known_groups(screen: Screen) -> list[str]:
+    """Every group that holds something."""
+    found = findings_of(screen)
+    return found.derived("groups", lambda: groups_of(found.table("holds")))
 
 
 # The chosen cluster, and what it has that is newest.

@@ -65,9 +65,9 @@ def test_of_what_readers_choose_the_newest_few_stay(found: Tables) -> None:
     def chosen(number: int) -> int:
         return found.lately(number, lambda: made.append(number) or number)
 
-    for number in (*range(8), 0, 8, 0, 1):  # 0 was looked at again before 8 came, 1 was not
+    for number in (*range(16), 0, 16, 0, 1):  # 0 was looked at again before 16 came, 1 was not
         assert chosen(number) == number
-    assert made == [*range(9), 1]
+    assert made == [*range(17), 1]
 
 
 def test_long_tables_are_held_without_what_no_page_shows(found: Tables) -> None:
