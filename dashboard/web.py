@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import streamlit as st
@@ -36,3 +37,7 @@ app = App(
         Middleware(FirstNumbers, numbers=first_numbers),
     ],
 )
+
+# Modules stay until the server ends: no later look at what may go need pass them again.
+gc.collect()
+gc.freeze()

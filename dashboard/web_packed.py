@@ -25,15 +25,17 @@ from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from fontTools import subset
-from fontTools.ttLib import TTFont
 
 from dashboard.core.errors import LowwaterError
 from dashboard.store.local_files import LocalFiles
 from dashboard.store.snapshot_files import write_atomically
 from dashboard.web_guard import Asgi, Message, Receive, Send
+
+if TYPE_CHECKING:
+    from fontTools.ttLib import TTFont
 
 _PLACE = re.compile(r"/static/(js|css)/[^/]+\.(js|css)")
 _FONT = re.compile(r"/static/media/(MaterialSymbols|Source(?:Sans|Code)VF)[^/]*\.woff2")
@@ -233,7 +235,9 @@ _NAMES_KEPT = [0, 7, 13, 14]
 
 def only_letters(woff2: bytes) -> bytes:
     """The font with the letters of our texts alone, in all its weights."""
-    font = TTFont(io.BytesIO(woff2), lazy=True)
+    from fontTools import subset
+
+    font = _opened(woff2)
     wanted = subset.Subsetter(subset.Options(layout_features=["*"], name_IDs=_NAMES_KEPT))
     wanted.populate(unicodes=[code for codes in _LETTERS for code in codes])
     return _subset(font, wanted)
@@ -241,7 +245,9 @@ def only_letters(woff2: bytes) -> bytes:
 
 def only_icons(woff2: bytes, streamlit: Path) -> bytes:
     """The font of icons with those alone that a script or a module of the package names."""
-    font = TTFont(io.BytesIO(woff2), lazy=True)
+    from fontTools import subset
+
+    font = _opened(woff2)
     options = subset.Options(
         layout_features=["*"], name_IDs=_NAMES_KEPT,
         layout_closure=False,  # else every icon whose letters are there
@@ -255,7 +261,13 @@ def only_icons(woff2: bytes, streamlit: Path) -> bytes:
     return _subset(font, wanted)
 
 
-def _subset(font: TTFont, wanted: subset.Subsetter) -> bytes:
+def _opened(woff2: bytes) -> TTFont:
+    from fontTools.ttLib import TTFont  # in a process of its own: the server needs none of it
+
+    return TTFont(io.BytesIO(woff2), lazy=True)
+
+
+def _subset(font: TTFont, wanted: Any) -> bytes:
     wanted.subset(font)
     font.flavor = "woff2"
     made = io.BytesIO()

@@ -36,10 +36,10 @@ def show() -> None:
     # Read before anything is drawn: what is read stays, even when the files are pruned.
     trends: pa.Table = findings.derived("trends of slow", lambda: _trends(findings, slow))
     units = findings.derived("slow units", lambda: slow_units(followers))
-    show_sentences(followers, slow, units)
+    show_sentences(findings, followers, slow, units)
     if not followers.num_rows:
         return
-    wanted = choose(followers, slow)
+    wanted = choose(findings.derived("choices of followers", lambda: _choices(followers, slow)))
     heat = findings.derived("heat", lambda: lags.heat(followers))
     # Many brokers need the whole width.
     narrow = len(heat.brokers) <= _BESIDE
@@ -48,19 +48,22 @@ def show() -> None:
         st.html(lags.heat_html(heat))
     with right:
         st.html(places_html(findings.derived("places", lambda: follower_rows.places(followers))))
-        show_low_watermark(followers, wanted.topic)
+        show_low_watermark(findings, followers, wanted.topic)
     if slow.num_rows:
         show_slow(screen, trends, wanted.kept(slow))
 
 
-def show_sentences(followers: pa.Table, slow: pa.Table, units: Sequence[SlowUnit]) -> None:
+def show_sentences(
+    findings: Tables, followers: pa.Table, slow: pa.Table, units: Sequence[SlowUnit]
+) -> None:
     """One sentence for each thing at fault, as the command line says it; or that nothing is."""
     if not followers.num_rows:
         states.show("There are no followers", "Every partition has one replica: it only leads.")
         return
     count = formats.plural(followers.num_rows, "follower")
     if not units:
-        states.show(f"None of {count} is slow", _calm(followers))
+        calm = findings.derived("calm followers", lambda: _calm(followers))
+        states.show(f"None of {count} is slow", calm)
         return
     said = "".join(f"<p>⚠ {text(unit.text)}.</p>" for unit in units[:_SENTENCES])
     rest = len(units) - _SENTENCES
@@ -87,12 +90,18 @@ def _calm(followers: pa.Table) -> str:
     return " ".join(parts)
 
 
-def choose(followers: pa.Table, slow: pa.Table) -> Wanted:
-    """The filters; they live in the address."""
-    columns = st.columns(3)
+def _choices(followers: pa.Table, slow: pa.Table) -> tuple[list[str], list[str], list[str]]:
+    """Topics, brokers and causes."""
     topics = sorted(pc.unique(followers["topic"]).to_pylist())
     brokers = [str(b) for b in sorted(pc.unique(followers["broker_id"]).to_pylist())]
     causes = sorted(cause for cause in pc.unique(slow["cause"]).to_pylist() if cause)
+    return topics, brokers, causes
+
+
+def choose(choices: tuple[list[str], list[str], list[str]]) -> Wanted:
+    """The filters; they live in the address."""
+    columns = st.columns(3)
+    topics, brokers, causes = choices
     return Wanted(
         topic=one(columns[0], "Topic", "topic", topics),
         broker=one(columns[1], "Broker", "broker", brokers),
@@ -121,11 +130,11 @@ def places_html(found: Sequence[Place]) -> str:
     return f'<div class="lw"><h2>By broker and log dir</h2>{shown}{more}</div>'
 
 
-def show_low_watermark(followers: pa.Table, topic: str | None) -> None:
+def show_low_watermark(findings: Tables, followers: pa.Table, topic: str | None) -> None:
     """Of the filtered topic, else of the one that is furthest back."""
-    shown = topic or lags.topic_of(followers)
+    shown = topic or findings.derived("furthest back", lambda: lags.topic_of(followers))
     if shown is None:
-        st.html(lags.level_html(followers))
+        st.html(findings.derived("level log starts", lambda: lags.level_html(followers)))
         return
     st.html(lags.held_html(lags.held(followers, shown), shown))
     if topic is None:

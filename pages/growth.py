@@ -21,7 +21,7 @@ from dashboard.ui.components import grid, markup, states
 from dashboard.ui.growth import advice, choice
 from dashboard.ui.growth.choice import known_of
 from dashboard.ui.growth.scenario import Known, Scenario, effect_of
-from dashboard.ui.growth.what_if import Outcome, Range, outcomes
+from dashboard.ui.growth.what_if import Disk, Outcome, Range, outcomes
 from dashboard.ui.session.context import Screen, findings_of
 from dashboard.ui.session.header import analyzed
 from dashboard.views import formats, headline
@@ -44,11 +44,17 @@ def show() -> None:
     main, side = st.columns([4, 1.3], gap="medium")
     with side:
         asked = choice.choose(screen)
-    found = outcomes(known.disks, known.parts, effect_of(known, asked))
+    found = findings.derived("outcomes", lambda: _outcomes(known, Scenario()))
+    if asked.asks:
+        found = _outcomes(known, asked)
     with main:
         show_disks(known, asked, found, screen.price)
         show_topics(screen, soonest_first(found))
     advice.show_retention(screen)
+
+
+def _outcomes(known: Known, asked: Scenario) -> list[Outcome]:
+    return outcomes(known.disks, known.parts, effect_of(known, asked))
 
 
 def show_disks(known: Known, asked: Scenario, found: list[Outcome], price: Price | None) -> None:
@@ -297,11 +303,12 @@ def show_topics(screen: Screen, found: Sequence[Outcome]) -> None:
     chosen = names[st.selectbox("Log dir", list(names), key="growth-dir")]
     if chosen.log_dir:
         over_time.disk_line(screen, chosen.broker_id, chosen.log_dir)
-    rows = of_dir(findings_of(screen).table("growth"), chosen.broker_id, chosen.log_dir)
-    if not rows.num_rows:
+    growth = findings_of(screen)
+    made = growth.lately(("fills", chosen), lambda: _fills(growth.table("growth"), chosen))
+    if made is None:
         st.caption("How fast its topics grow is not known yet: it takes 3 snapshots over 10 min.")
         return
-    shown, unit = frame(rows, chosen.likely)
+    shown, unit = made
     number = st.column_config.NumberColumn
     grid.show(
         shown,
@@ -316,6 +323,11 @@ def show_topics(screen: Screen, found: Sequence[Outcome]) -> None:
         placeholder=formats.MISSING,
     )
     st.caption(_REST_WHY if chosen.likely is not None else "How fast the disk grows is unknown.")
+
+
+def _fills(growth: pa.Table, disk: Disk) -> tuple[pd.DataFrame, str] | None:
+    rows = of_dir(growth, disk.broker_id, disk.log_dir)
+    return frame(rows, disk.likely) if rows.num_rows else None
 
 
 def of_dir(growth: pa.Table, broker_id: int, log_dir: str) -> pa.Table:

@@ -14,11 +14,18 @@ from dashboard.reports.source import open_source
 from dashboard.reports.space import Space
 from dashboard.ui import making_room, overview, tour, treemap
 from dashboard.ui.components import markup, states, style
-from dashboard.ui.components.states import how_do_you_know
+from dashboard.ui.components.states import evidence, how_do_you_know
 from dashboard.ui.purge import runs
 from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen, Tables, facts_of, headline_of, rows_of
+from dashboard.ui.session.context import (
+    Screen,
+    Tables,
+    facts_of,
+    findings_of,
+    headline_of,
+    rows_of,
+)
 from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
 from dashboard.views.headline import Headline, Kind, next_steps
@@ -40,7 +47,7 @@ def show() -> None:
     disk = findings.table("disks")
     numbers = headline_of(screen)
     growth = findings.table("growth")
-    rooms = making_room.rooms(disk, growth)
+    rooms = findings.derived("rooms", lambda: making_room.rooms(disk, growth))
     if rooms and rooms[0].urgent:
         making_room.alarm(rooms)
         making_room.offer(screen, rooms, findings.table("blockers"))
@@ -101,7 +108,8 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
             if st.button(label, type="primary", width="stretch", key="plan-safest"):
                 routes.plan_purge(numbers.safe_topics)
         with st.container(horizontal=True, horizontal_alignment="distribute"):
-            how_do_you_know(screen, facts)
+            found = findings_of(screen)
+            how_do_you_know(screen, found.derived("evidence", lambda: evidence(facts)))
             if numbers.undeclared_topics:
                 count = formats.plural(len(numbers.undeclared_topics), "topic")
                 declare_readers(screen, f"Declare readers for {count}", numbers.undeclared_topics)
@@ -119,7 +127,9 @@ def show_nothing(screen: Screen, numbers: Headline) -> None:
 
 def show_next(screen: Screen, numbers: Headline) -> None:
     """What to do next, each line a link to where it is done."""
-    steps = next_steps(numbers, rows_of(screen), screen.price)
+    steps = findings_of(screen).derived(
+        f"steps, {screen.price}", lambda: next_steps(numbers, rows_of(screen), screen.price)
+    )
     if not steps:
         return
     st.html('<div class="lw"><h2>What to do next</h2></div>')
@@ -138,14 +148,15 @@ def show_treemap(screen: Screen) -> None:
         f"{'brighter' if style.dark() else 'darker'}: more of it reclaimable; "
         "click one to see what holds the rest</small></h2></div>"
     )
-    rows = rows_of(screen)
-    if rows and not treemap.shown_topics(rows):
+    rows, found, dark = rows_of(screen), findings_of(screen), style.dark()
+    shown = found.derived("topics of the map", lambda: treemap.shown_topics(rows))
+    if rows and not shown:
         st.caption("Sizes of topics are unknown: no replica's size could be read.")
         return
     # A fresh key per visit: a tile that stays selected would lead away again on return.
     visit = st.session_state.setdefault("lw-treemap-visit", 0)
     event = st.echarts_chart(
-        treemap.treemap(rows, dark=style.dark()),
+        found.derived(f"map, {dark=}", lambda: treemap.treemap(rows, dark=dark)),
         height=340,
         key=f"treemap-{visit}",
         on_select="rerun",
@@ -154,7 +165,6 @@ def show_treemap(screen: Screen) -> None:
     chosen = [i for group in event.selection.selected for i in group["data_indices"]]
     if chosen:
         st.session_state["lw-treemap-visit"] = visit + 1
-        shown = treemap.shown_topics(rows)
         if chosen[0] < len(shown):
             routes.go("topic", name=shown[chosen[0]].topic)
         routes.go("reclaimable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from dashboard.settings.sections import Price, beside
 from dashboard.ui import reclaimable
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.glossary import term
-from dashboard.ui.components.states import how_do_you_know
+from dashboard.ui.components.states import Evidence, evidence, how_do_you_know
 from dashboard.ui.growth import advice
 from dashboard.ui.purge.declare import declare_readers
 from dashboard.ui.reclaimable import choose_filters
@@ -21,7 +22,7 @@ from dashboard.ui.session.context import Screen, findings_of, rows_of
 from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
 from dashboard.views.colours import HELD, RECLAIMABLE
-from dashboard.views.facts import by_guard, guarded_said, known_total
+from dashboard.views.facts import Guarded, by_guard, guarded_said, known_total
 from dashboard.views.topic_rows import TopicRow, topic_rows, total
 
 
@@ -33,19 +34,25 @@ def show() -> None:
     findings.read("facts", "holds", "curves", "blockers", "growth")
     filters = choose_filters(screen)
     main, side = st.columns([4, 1.1], gap="medium")
-    kept = [row for row in rows_of(screen) if filters.keep(row)]
+    kept = findings.lately(filters, lambda: [row for row in rows_of(screen) if filters.keep(row)])
     with side:
         waived = reclaimable.choose(screen, [row.topic for row in kept])
     facts = reclaimable.redrawn(screen, waived)
     # What was shown stays, in its order: a row that moved would be another one under the mouse.
     drawn = {row.topic: row for row in topic_rows(facts)} if waived else {}
     rows = [drawn.get(row.topic, row) for row in kept]
+    # Who looks at the same topics sees the same: it is counted once for all of them.
+    same = (filters, waived)
+    told = findings.lately(("told", *same), lambda: told_of(facts, rows))
     with main:
-        show_totals(of_topics(facts, rows), rows, kept, waived, screen.price)
+        show_totals(told, rows, kept, waived, screen.price)
         if rows:
-            growth = reclaimable.growth_of(findings.table("growth"))
-            chosen = reclaimable.show(rows, growth, key="topics-table")
-            show_actions(screen, of_topics(facts, rows), rows, chosen, waived)
+            growth = findings.derived(
+                "growth of topics", lambda: reclaimable.growth_of(findings.table("growth"))
+            )
+            made = findings.lately(("table", *same), lambda: reclaimable.frame(rows, growth))
+            chosen = reclaimable.show(rows, growth, made, key="topics-table")
+            show_actions(screen, told, rows, chosen, waived)
         else:
             states.show("No topic passes the filters", "Widen them, or clear the topic's name.")
             chosen = []
@@ -55,14 +62,27 @@ def show() -> None:
     reclaimable.show_unseen(screen)
 
 
-def of_topics(facts: pa.Table, rows: Sequence[TopicRow]) -> pa.Table:
-    """The partitions of the rows that pass the filters: what is said beside them is of these."""
+class Told(NamedTuple):
+    """What is said beside the rows that pass the filters, of their partitions."""
+
+    guarded_bytes: int | None
+    guards: Sequence[Guarded]
+    known_by: Evidence
+
+
+_READ = ["topic", "method", "bytes_low", "bytes_likely", "bytes_high", "consumed", "guarded",
+         "guard_names"]  # fmt: skip
+
+
+def told_of(facts: pa.Table, rows: Sequence[TopicRow]) -> Told:
+    """Of the partitions of these topics."""
     names = pa.array([row.topic for row in rows], pa.string())
-    return facts.filter(pc.is_in(facts["topic"], value_set=names))
+    mine = facts.select(_READ).filter(pc.is_in(facts["topic"], value_set=names))
+    return Told(known_total(mine, "bytes_likely", "guarded"), by_guard(mine), evidence(mine))
 
 
 def show_totals(
-    facts: pa.Table,
+    told: Told,
     rows: Sequence[TopicRow],
     before: Sequence[TopicRow],
     waived: Sequence[str],
@@ -94,15 +114,14 @@ def show_totals(
         )
     if price:
         said += f" To keep what is consumed costs about {markup.text(price.a_month(now))}."
-    if held := by_guard(facts):
-        bytes_held = known_total(facts, "bytes_likely", "guarded")
-        said += f"<br>{markup.text(guarded_said(bytes_held, held))}."
+    if told.guards:
+        said += f"<br>{markup.text(guarded_said(told.guarded_bytes, told.guards))}."
     st.html(f'<div class="lw">{said}</div>')
 
 
 def show_actions(
     screen: Screen,
-    facts: pa.Table,
+    told: Told,
     rows: Sequence[TopicRow],
     chosen: Sequence[str],
     waived: Sequence[str],
@@ -114,7 +133,7 @@ def show_actions(
         if st.button(label, type="primary", disabled=not chosen, key="plan-selected"):
             routes.plan_purge(chosen, waived)
         declare_readers(screen, "Declare readers", [row.topic for row in (selected or rows)])
-        how_do_you_know(screen, facts)
+        how_do_you_know(screen, told.known_by)
         if selected:
             freed = formats.size(total(selected, "consumed_bytes"))
             st.caption(f"{freed} reclaimable in the selection; the purge page previews it live.")

@@ -47,6 +47,16 @@ def read(
     return _joined([from_table(conform(_SPEC, part)) for part in parts])
 
 
+def drawn(store: ClusterStore, analysis: str) -> ReplicaCurves:
+    """The curves of an analysis alone: what surely lies above an offset, since when growth counts
+    and which epochs led are as if unknown. Raises StoreError.
+    """
+    columns = ["offset", "bytes_below", "is_base", "method", "segment_bytes", "rolled_bytes"]
+    found = read(store, analysis, columns=[*PLACE, *columns])
+    curves = replace(found.curves, above=None, sure_since=None, leader_epoch=None)
+    return ReplicaCurves(found.places.select(PLACE), curves)
+
+
 def _joined(parts: Sequence[ReplicaCurves]) -> ReplicaCurves:
     if len(parts) == 1:
         return parts[0]

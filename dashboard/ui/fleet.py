@@ -23,7 +23,7 @@ from dashboard.ui.session.context import Choice, Screen, Tables
 from dashboard.ui.session.header import alert_html, alerts_of
 from dashboard.views import formats, headline
 from dashboard.views.colours import RECLAIMABLE
-from dashboard.views.facts import COMMITTED, partition_facts
+from dashboard.views.facts import committed_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _numbers(
     """Of one analysis, read once: what Overview's sentence and its first disk say."""
     del path  # part of the key: two clusters may hold the same id
     disks = _cluster.read("findings", analysis, "disks")
-    facts = partition_facts(_cluster.read("findings", analysis, "reclaimable", only=COMMITTED))
+    facts = committed_facts(_cluster, analysis)
     numbers = headline.headline(facts, _cluster.read("findings", analysis, "blockers"), disks)
     found = making_room.rooms(disks, _cluster.read("findings", analysis, "growth"))
     return numbers, found[0] if found else None

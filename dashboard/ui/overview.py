@@ -305,11 +305,9 @@ def blockers(screen: Screen) -> None:
     """The groups that hold back most by themselves, also where waiving them would free nothing."""
     st.html('<div class="lw"><h2>Largest blockers</h2></div>')
     assert screen.findings is not None
-    rows = blockers_by_group(screen.findings.table("blockers"), ROWS, "bytes_held_alone")
-    rows = [(group, held) for group, held in rows if held > 0]
     table = screen.findings.table("blockers")
-    for group, held in rows:
-        of_it = records(table.filter(pc.equal(table["group_id"], group)), Blocker)
+    rows = screen.findings.derived("largest blockers", lambda: _largest(table))
+    for group, held, of_it in rows:
         alive = plain(alive_said(of_it, screen.now))
         label = f"**{plain(group)}** holds back {formats.size(held)}, {alive}"
         routes.link("group", label, name=group)
@@ -317,6 +315,15 @@ def blockers(screen: Screen) -> None:
         st.caption("What groups hold back is unknown: no replica's size could be read.")
     elif not rows:
         st.caption("No group alone holds anything back.")
+
+
+def _largest(blockers: pa.Table) -> list[tuple[str, int, list[Blocker]]]:
+    """Group, the bytes that it alone holds, and its rows."""
+    return [
+        (group, held, records(blockers.filter(pc.equal(blockers["group_id"], group)), Blocker))
+        for group, held in blockers_by_group(blockers, ROWS, "bytes_held_alone")
+        if held > 0
+    ]
 
 
 def followers(screen: Screen) -> None:

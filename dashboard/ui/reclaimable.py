@@ -20,7 +20,14 @@ from dashboard.ui.components import grid, markup
 from dashboard.ui.components.grid import one, pick
 from dashboard.ui.components.markup import plain, text
 from dashboard.ui.session import routes
-from dashboard.ui.session.context import Screen, facts_of, findings_of, rows_of
+from dashboard.ui.session.context import (
+    Screen,
+    Tables,
+    facts_of,
+    findings_of,
+    known_groups,
+    rows_of,
+)
 from dashboard.views import formats
 from dashboard.views.facts import UNDECLARED
 from dashboard.views.headline import alive_said, blockers_by_group
@@ -45,13 +52,15 @@ def choose_filters(screen: Screen) -> Filters:
     columns = st.columns(5)
     holds = findings_of(screen).table("holds")
     replicas, topics = screen.snapshot.table("replicas"), screen.snapshot.table("topics")
-    brokers = [str(b) for b in sorted(pc.unique(replicas["broker_id"]).to_pylist())]
+    brokers = screen.snapshot.derived(
+        "brokers with replicas", lambda: sorted(pc.unique(replicas["broker_id"]).to_pylist())
+    )
     guards = sorted({guard for row in rows_of(screen) for guard in row.guards})
     topic = columns[0].text_input(
         "Topic", key="topic", bind="query-params", placeholder="part of its name"
     )
-    broker = one(columns[1], "Broker", "broker", brokers)
-    group = one(columns[2], "Group", "group", groups_of(holds))
+    broker = one(columns[1], "Broker", "broker", [str(b) for b in brokers])
+    group = one(columns[2], "Group", "group", known_groups(screen))
     guard = one(columns[3], "Guard", "guard", ["none", *guards])
     least = columns[4].selectbox("At least reclaimable", list(_LEAST), key="least")
     return Filters(
@@ -109,9 +118,14 @@ def frame(
     return pd.DataFrame(columns), units
 
 
-def show(rows: Sequence[TopicRow], growth: Mapping[str, int], key: str) -> list[str]:
-    """Draw the table; the topics whose rows are selected."""
-    shown, units = frame(rows, growth)
+def show(
+    rows: Sequence[TopicRow],
+    growth: Mapping[str, int],
+    made: tuple[pd.DataFrame, dict[str, str]],
+    key: str,
+) -> list[str]:
+    """Draw the table as `frame` made it; the topics whose rows are selected."""
+    shown, units = made
     chosen = grid.selected(
         shown,
         _config(units, grid.room_for((row.topic for row in rows), 150)),
@@ -166,23 +180,34 @@ TICKS = 8
 
 def choose(screen: Screen, topics: Collection[str]) -> tuple[str, ...]:
     """Draw the ticks for the groups on these topics; the groups to waive."""
-    blockers = findings_of(screen).table("blockers")
-    here = blockers.filter(pc.is_in(blockers["topic"], pa.array(sorted(topics), pa.string())))
-    listed = [g for g in blockers_by_group(here, TICKS) if g[1] > 0]
+    found = findings_of(screen)
+    listed, rest = found.lately(("what if", tuple(topics)), lambda: _waivable(found, topics))
     st.html(
         '<div class="lw"><h2>What if … were waived?</h2><small>Nothing changes on the cluster; '
         "the numbers here redraw. Beside each group: what would leave at once.</small></div>"
     )
     chosen = [
         g
-        for g, freed in listed
-        if st.checkbox(_label(g, freed, here, screen.now), key=f"waive {g}")
+        for g, freed, of_it in listed
+        if st.checkbox(_label(g, freed, of_it, screen.now), key=f"waive {g}")
     ]
-    rest = [g for g in groups_of(findings_of(screen).table("holds"), topics)
-            if g not in {g for g, _ in listed}]  # fmt: skip
     if rest:
         chosen += pick("Other groups", rest, "group", "waive-others", placeholder="none")
     return tuple(sorted(chosen))
+
+
+def _waivable(
+    found: Tables, topics: Collection[str]
+) -> tuple[list[tuple[str, int, list[Blocker]]], list[str]]:
+    """Of the groups on these topics those whose waiver frees most, and the names of the rest."""
+    blockers = found.table("blockers")
+    here = blockers.filter(pc.is_in(blockers["topic"], pa.array(sorted(topics), pa.string())))
+    most = {g: freed for g, freed in blockers_by_group(here, TICKS) if freed > 0}
+    listed = [
+        (g, freed, records(here.filter(pc.equal(here["group_id"], g)), Blocker))
+        for g, freed in most.items()
+    ]
+    return listed, [g for g in groups_of(found.table("holds"), topics) if g not in most]
 
 
 def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
@@ -199,8 +224,7 @@ def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
     )
 
 
-def _label(group: str, freed: int, blockers: pa.Table, now: datetime) -> str:
-    of_it = records(blockers.filter(pc.equal(blockers["group_id"], group)), Blocker)
+def _label(group: str, freed: int, of_it: Sequence[Blocker], now: datetime) -> str:
     # Of a living group its members are enough: the label has one line.
     alive = alive_said(of_it, now).partition(", last commit")[0]
     return f"**{plain(group)}** · {formats.size(freed)} :small[{plain(alive)}]"

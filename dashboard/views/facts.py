@@ -18,6 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.core.arrow import in_order
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import FINDING_TABLES
 from dashboard.views import formats
 
 # Without this one alone a topic is consumed by every *known* group, which is the first headline.
@@ -25,6 +28,18 @@ UNDECLARED = "readers-undeclared"
 # Which rows of `reclaimable` they are of: for who need not read the others.
 COMMITTED = pc.field("target") == "committed"
 _TOLD = ("name", "reason", "lift")
+
+
+def committed_facts(cluster: ClusterStore, analysis: str) -> pa.Table:
+    """`partition_facts` of an analysis, out of one file after the other: with the texts of all
+    guards the rows take several times as much. Raises StoreError.
+    """
+    names = FINDING_TABLES["reclaimable"].unstamped.schema.names
+    parts = [
+        partition_facts(part).drop_columns(["target"])
+        for part in cluster.parts("findings", analysis, "reclaimable", names, only=COMMITTED)
+    ]
+    return in_order(pa.concat_tables(parts).combine_chunks(), ["topic", "partition"])
 
 
 class Guarded(NamedTuple):

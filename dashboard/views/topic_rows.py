@@ -113,16 +113,16 @@ def topic_rows(facts: pa.Table) -> list[TopicRow]:
 
 def groups_of(holds: pa.Table, topics: Collection[str] | None = None) -> list[str]:
     """The groups that hold something on these topics (None: all topics), sorted."""
+    groups = holds["group_id"]
     if topics is not None:
-        holds = holds.filter(pc.is_in(holds["topic"], pa.array(sorted(topics), pa.string())))
-    return sorted(pc.unique(holds["group_id"]).to_pylist())
+        groups = groups.filter(pc.is_in(holds["topic"], pa.array(sorted(topics), pa.string())))
+    return sorted(pc.unique(groups).to_pylist())
 
 
 def topics_of_group(holds: pa.Table, group_id: str) -> frozenset[str]:
     """The topics on which this group has a committed offset."""
-    return frozenset(
-        pc.unique(holds.filter(pc.equal(holds["group_id"], group_id))["topic"]).to_pylist()
-    )
+    topics = holds["topic"].filter(pc.equal(holds["group_id"], group_id))
+    return frozenset(pc.unique(topics).to_pylist())
 
 
 def topics_of_broker(replicas: pa.Table, topics: pa.Table, broker_id: int) -> frozenset[str]:

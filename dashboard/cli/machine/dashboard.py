@@ -42,6 +42,8 @@ _FLAGS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
+    # Else each run of each part of a page ends with a look at every object of the process.
+    "runner.postScriptGC": "false",
 }
 
 
@@ -132,7 +134,7 @@ def environment(settings: Settings) -> dict[str, str]:
         LOWWATER_DATA=data, PYTHONPATH=os.pathsep.join(filter(None, path))
     )
     kept = {name: value for name, value in ours.items() if not name.startswith("STREAMLIT_")}
-    found = own_processes.FEW_ARENAS | kept
+    found = own_processes.GIVES_BACK | kept
     if settings.source:
         found["LOWWATER_SETTINGS"] = str(settings.source.absolute())
     return found

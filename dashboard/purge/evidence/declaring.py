@@ -80,7 +80,7 @@ def standing(settings: Settings, store: ClusterStore, topics: Sequence[str]) -> 
     """What is declared of `topics` now. Raises StoreError, SettingsError."""
     found = {topic: settings.declaration(topic) for topic in topics}
     newest = store.latest("snapshots")
-    known = {} if newest is None else ids_of(store, newest, topics)
+    known = ids_of(store, newest, topics) if newest is not None and topics else {}
     ids = {topic: topic_id for topic, topic_id in known.items() if topic_id}
     said = memory.declarations(settings, store, topics)
     return Standing(

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import ParamSpec
+from typing import NamedTuple, ParamSpec
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -245,20 +245,38 @@ _METHODS = {
 }
 
 
-def how_do_you_know(screen: Screen, facts: pa.Table) -> None:
+class Evidence(NamedTuple):
+    """What the bytes of some facts stand on: `consumed` of their `partitions`, low to high over all
+    replicas, and by which methods.
+    """
+
+    consumed: int
+    partitions: int
+    low_bytes: int | None
+    high_bytes: int | None
+    methods: tuple[str, ...]
+
+
+def evidence(facts: pa.Table) -> Evidence:
+    """Of the consumed partitions among these facts."""
+    read = facts.select(["bytes_low", "bytes_high", "method"]).filter(facts["consumed"])
+    low, high = known_total(read, "bytes_low"), known_total(read, "bytes_high")
+    methods = sorted(m for m in pc.unique(read["method"]).to_pylist() if m)
+    return Evidence(read.num_rows, facts.num_rows, low, high, tuple(methods))
+
+
+def how_do_you_know(screen: Screen, found: Evidence) -> None:
     """A popover for the bytes of consumed partitions: estimator, interval, snapshot, analysis."""
-    rows = facts.filter(facts["consumed"])
-    low, high = known_total(rows, "bytes_low"), known_total(rows, "bytes_high")
+    low, high = found.low_bytes, found.high_bytes
     between = f"{formats.size(low)} to {formats.size(high)}, all replicas together"
     if low is None:
         between = "unknown: no replica's size could be read (DescribeLogDirs)"
-    methods = sorted(m for m in pc.unique(rows["method"]).to_pylist() if m)
-    estimators = "; ".join(f"{m}: {_said(m)}" for m in methods) or "none needed"
+    estimators = "; ".join(f"{m}: {_said(m)}" for m in found.methods) or "none needed"
     analysis = screen.findings.id if screen.findings else "none"
     pairs = (
         ("Interval", between),
         ("Estimator", estimators),
-        ("Partitions", f"{formats.number(rows.num_rows)} of {formats.number(facts.num_rows)}"),
+        ("Partitions", f"{formats.number(found.consumed)} of {formats.number(found.partitions)}"),
         ("Snapshot", f"{screen.manifest.id}, {formats.utc(screen.manifest.taken_at)}"),
         ("Analysis", analysis),
         ("Consumed", "below the lowest committed offset of every group seen in any kept snapshot"),

@@ -51,9 +51,8 @@ def show_idle(screen: Screen) -> None:
         "Quiet for days", 1, _MOST_DAYS, screen.settings.idle.days, key="idle-days", width=160
     )
     age = age_of(screen.cluster, found.manifest, screen.now, screen.settings.every)
-    judged = idle(
-        records(found.table(IDLE_TABLE), IdleTopic), int(days), age.unusable, asking(screen)
-    )
+    known = found.derived("idle topics", lambda: records(found.table(IDLE_TABLE), IdleTopic))
+    judged = idle(known, int(days), age.unusable, asking(screen))
     st.html(f'<div class="lw">{markup.text(f"{age.said}: {headline(judged, screen.price)}")}</div>')
     rows = [row for row in judged.rows if row.verdict in (IDLE, UNKNOWN)]
     if not rows:
@@ -176,7 +175,9 @@ def show_retention(screen: Screen) -> None:
     found = findings_of(screen)
     if FIT_TABLE not in found.manifest.tables:
         return
-    rows = in_order(records(found.table(FIT_TABLE), RetentionFit))
+    rows = found.derived(
+        "retention", lambda: in_order(records(found.table(FIT_TABLE), RetentionFit))
+    )
     st.html('<div class="lw"><h2 id="retention">Retention that fits</h2></div>')
     if not rows:
         st.caption("No topic's readers are declared: nobody knows how long its records are needed.")

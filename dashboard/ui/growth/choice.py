@@ -38,7 +38,9 @@ def known_of(screen: Screen) -> Known:
         curves=curves,
         facts=lambda waived: _facts(found, waived),
         earlier=lambda waived: (_facts(before, waived) if before else None, hours),
-        retention_ms=_numbers(screen.snapshot, "retention.ms"),
+        retention_ms=screen.snapshot.derived(
+            "retention of topics", lambda: _numbers(screen.snapshot, "retention.ms")
+        ),
         segments=_segments(screen.snapshot),
         taken_at=screen.manifest.taken_at,
     )
@@ -46,9 +48,13 @@ def known_of(screen: Screen) -> Known:
 
 def deletable(screen: Screen, topics: list[str]) -> list[str]:
     """Those from which retention deletes: their cleanup.policy is not `compact` alone."""
-    rows = _configs(screen.snapshot, "cleanup.policy")
-    kept = {name for name, value in rows.items() if value == _NO_DELETE}
+    kept = screen.snapshot.derived("compacted topics", lambda: _compacted(screen.snapshot))
     return [topic for topic in topics if topic not in kept]
+
+
+def _compacted(snapshot: Tables) -> frozenset[str]:
+    policies = _configs(snapshot, "cleanup.policy")
+    return frozenset(name for name, value in policies.items() if value == _NO_DELETE)
 
 
 def _facts(found: Tables, waived: tuple[str, ...]) -> pa.Table:
@@ -111,22 +117,19 @@ _NONE = "none"
 
 def choose(screen: Screen) -> Scenario:
     """Draw the choices; what is asked."""
-    rows = rows_of(screen)
-    by_size = sorted(rows, key=lambda row: (-(row.size_bytes or 0), row.topic))
+    found = findings_of(screen)
+    by_size, can, groups = found.derived("growth choices", lambda: _choices(screen, found))
     st.html(
         '<div class="lw"><h2>What if …</h2><small>Nothing changes on the cluster; the numbers '
         "here redraw.</small></div>"
     )
-    deletes = deletable(screen, [row.topic for row in by_size])
+    deletes = deletable(screen, by_size)
     kept = _many("Shorter retention in", deletes, "topic", "kept")
     keep = st.selectbox(
         "Keep records for", list(KEEPS), index=list(KEEPS).index("3 days"), key="growth-keep",
         disabled=not kept,
     )  # fmt: skip
-    blockers = findings_of(screen).table("blockers")
-    groups = [group for group, freed in blockers_by_group(blockers, blockers.num_rows) if freed > 0]
     waived = _many("Waive groups, then purge once", groups, "group", "waived")
-    can = [row.topic for row in by_size if row.consumed_bytes or row.at_once_bytes]
     purged = _many("A purge policy on", can, "topic", "purged")
     if st.toggle("on all that can be purged", key="growth-purge-all"):
         purged = can
@@ -136,6 +139,15 @@ def choose(screen: Screen) -> Scenario:
         waived=tuple(sorted(waived)),
         purged=frozenset(purged),
     )
+
+
+def _choices(screen: Screen, found: Tables) -> tuple[list[str], list[str], list[str]]:
+    """Topics, the largest first; those of them that can be purged; groups that can be waived."""
+    rows = sorted(rows_of(screen), key=lambda row: (-(row.size_bytes or 0), row.topic))
+    can = [row.topic for row in rows if row.consumed_bytes or row.at_once_bytes]
+    blockers = found.table("blockers")
+    groups = [group for group, freed in blockers_by_group(blockers, blockers.num_rows) if freed > 0]
+    return [row.topic for row in rows], can, groups
 
 
 def _many(label: str, options: Sequence[str], noun: str, key: str) -> list[str]:

@@ -6,8 +6,8 @@ import argparse
 import functools
 import shlex
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -31,9 +31,9 @@ from dashboard.store.attempts import Seen
 from dashboard.store.snapshot_files import Kind, Manifest
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.ui.session import routes
-from dashboard.views.facts import COMMITTED, partition_facts
+from dashboard.views.facts import committed_facts
 from dashboard.views.headline import Headline, headline
-from dashboard.views.topic_rows import TopicRow, topic_rows
+from dashboard.views.topic_rows import TopicRow, groups_of, topic_rows
 
 # A snapshot's and findings' tables, and what is derived from them: read once, for all sessions.
 #
@@ -42,6 +42,21 @@ from dashboard.views.topic_rows import TopicRow, topic_rows
 
 _T = TypeVar("_T")
 KEPT = 2
+_LATELY = 16  # views that readers chose: filters of a page, say
+# What pages show of long tables: the rest is three quarters of what they would hold.
+_SHOWN = {
+    "holds": ["topic", "partition", "group_id", "committed_offset", "epoch_end"],
+    "slow_followers": [
+        "topic", "partition", "broker_id", "log_dir", "lag_records", "lag_bytes", "lag_seconds",
+        "log_start_lag", "trend", "catch_up_seconds", "in_sync", "alive", "slow", "cause", "reason",
+        "holds_low_watermark", "append_per_second", "lag_per_second", "observed_at",
+        "behind_since",
+    ],
+    "partitions": ["topic_no"],
+    "replicas": ["broker_id", "topic_no", "size_bytes", "is_leader"],
+    "segments": ["broker_id", "log_dir", "directory", "base_offset", "topic", "kind", "log_bytes",
+                 "newest_at"],
+}  # fmt: skip
 _LISTED_FOR = timedelta(seconds=5)  # so long a list of clusters stands: links of a page need it
 
 
@@ -53,12 +68,20 @@ class Tables:
         self.manifest = cluster.manifest(kind, item_id)
         self._cluster = cluster
         self._kind: Kind = kind
-        self._held: dict[str, Any] = {}
+        self._held: dict[Hashable, Any] = {}
+        self._lately: OrderedDict[Hashable, Any] = OrderedDict()
+        self._making: dict[Hashable, Lock] = {}
         self._lock = Lock()
 
     def table(self, name: str) -> pa.Table:
-        """One table in its declared schema. Raises StoreError."""
-        return self.derived(name, lambda: self._cluster.read(self._kind, self.id, name))
+        """One table, of a long one the columns that pages show. Raises StoreError."""
+        return self.derived(
+            name, lambda: self._cluster.read(self._kind, self.id, name, _SHOWN.get(name))
+        )
+
+    def whole(self, name: str) -> pa.Table:
+        """One table in its declared schema; read each time. Raises StoreError."""
+        return self._cluster.read(self._kind, self.id, name)
 
     def some(self, name: str, only: pc.Expression) -> pa.Table:
         """The rows of a table for which `only` holds; read each time. Raises StoreError."""
@@ -66,14 +89,14 @@ class Tables:
 
     def curves(self) -> ReplicaCurves:
         """The replicas' curves of an analysis, as numbers. Raises StoreError."""
-        return self.derived("curves", lambda: curve_tables.read(self._cluster, self.id))
+        return self.derived("curves", lambda: curve_tables.drawn(self._cluster, self.id))
 
     def facts(self) -> pa.Table:
         """One row per partition for the committed target, with the flags consumed and free.
 
         `reclaimable` has a row for each other target, too, and is several times as large.
         """
-        return self.derived("facts", lambda: partition_facts(self.some("reclaimable", COMMITTED)))
+        return self.derived("facts", lambda: committed_facts(self._cluster, self.id))
 
     def read(self, *names: str) -> None:
         """Read these now: what is read stays, even when the files are pruned."""
@@ -83,13 +106,34 @@ class Tables:
 
     def derived(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` computes from these tables, kept beside them. It must be immutable."""
+        return self._once(self._held, name, make)
+
+    def lately(self, chosen: Hashable, make: Callable[[], _T]) -> _T:
+        """The same for what readers choose: the newest few stay."""
+        return self._once(self._lately, chosen, make)
+
+    def _once(
+        self, held: MutableMapping[Hashable, Any], key: Hashable, make: Callable[[], _T]
+    ) -> _T:
+        """Whoever asks while it is made waits for that: of a large table two would be too much."""
         with self._lock:
-            if name in self._held:
-                held: _T = self._held[name]
-                return held
-        made = make()
-        with self._lock:
-            return self._held.setdefault(name, made)  # type: ignore[no-any-return]
+            if key in held:
+                if held is self._lately:
+                    self._lately.move_to_end(key)
+                found: _T = held[key]
+                return found
+            making = self._making.setdefault(key, Lock())
+        with making:
+            with self._lock:
+                if key in held:
+                    return held[key]  # type: ignore[no-any-return]
+            made = make()
+            with self._lock:
+                held[key] = made
+                self._making.pop(key, None)
+                while len(self._lately) > _LATELY:
+                    self._lately.popitem(last=False)
+        return made
 
 
 def held_tables(cluster: ClusterStore, kind: Kind, item_id: str) -> Tables:
@@ -139,6 +183,12 @@ def rows_of(screen: Screen) -> list[TopicRow]:
     """One row per topic of the committed target."""
     found = findings_of(screen)
     return found.derived("rows", lambda: topic_rows(facts_of(screen)))
+
+
+def known_groups(screen: Screen) -> list[str]:
+    """Every group that holds something."""
+    found = findings_of(screen)
+    return found.derived("groups", lambda: groups_of(found.table("holds")))
 
 
 # The chosen cluster, and what it has that is newest.

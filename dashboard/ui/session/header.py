@@ -19,9 +19,8 @@ from dashboard.ui.components.states import guarded
 from dashboard.ui.purge.runs import open_journal
 from dashboard.ui.session import access, collector, context, routes
 from dashboard.ui.session.collector import Standing
-from dashboard.ui.session.context import Screen, Tables, findings_of
+from dashboard.ui.session.context import Screen, Tables
 from dashboard.views import formats
-from dashboard.views.topic_rows import groups_of
 
 # The search of every page: a topic or a group by a part of its name.
 
@@ -59,8 +58,7 @@ def _find_asked() -> None:
 
 
 def _matches(screen: Screen, typed: str) -> list[Match]:
-    tables = findings_of(screen)
-    groups = tables.derived("groups", lambda: groups_of(tables.table("holds")))
+    groups = context.known_groups(screen)
     brokers = [broker.broker_id for broker in screen.brokers]
     return matches(typed, screen.snapshot.table("topics")["topic"].to_pylist(), groups, brokers)
 
@@ -283,7 +281,7 @@ def _choose(screen: Screen) -> None:
     runs = journal.runs(screen.cluster.cluster_id)
     source = open_source(
         screen.cluster, runs, screen.now, screen.settings.every,
-        analysis_id=found.id, read=found.table, begins=journal.begins(),
+        analysis_id=found.id, read=found.whole, begins=journal.begins(),
         ask=asking(screen), price=screen.price,
     )  # fmt: skip
     st.caption(

@@ -53,6 +53,20 @@ def test_the_pages_share_two_arenas_unless_the_caller_chose(
     assert dashboard.environment(Settings())["MALLOC_ARENA_MAX"] == "8"
 
 
+def test_what_a_page_took_for_a_moment_goes_back_and_no_run_ends_with_a_look_at_every_object(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    found = dashboard.environment(Settings())
+
+    assert found["MALLOC_MMAP_THRESHOLD_"] == "131072"
+    assert found["ARROW_DEFAULT_MEMORY_POOL"] == "jemalloc"  # as the caller chose
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL")
+    assert dashboard.environment(Settings())["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+    assert "--runner.postScriptGC=false" in dashboard.command(HERE, None)
+
+
 def test_data_and_settings_reach_the_pages_as_absolute_paths() -> None:
     found = dashboard.environment(Settings(data="data", source=Path("lowwater.toml")))
 
