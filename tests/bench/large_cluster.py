@@ -20,7 +20,7 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from tests.unit.purge.fake_cluster import FakeCluster
+from tests.support.cluster import FakeCluster
 
 CLUSTER_ID = "large"
 BROKERS = (1, 2, 3)

@@ -32,9 +32,9 @@ from dashboard.settings.current import CurrentSettings
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.snapshots import ClusterStore, Store
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.support.collected import collected
 from tests.unit.policies.examples import policy
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Clock
 
 REPARTITION = 'preset = "repartition"\nmin_purge_interval_ms = 5000'

@@ -16,8 +16,8 @@ from dashboard.domain.model import (
     TopicState,
 )
 from dashboard.purge.forecast.reading import Reading
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 
 EVEN = {1: 100, 2: 100, 3: 100}
 KEY = TopicPartition(TOPIC, 0)

@@ -25,8 +25,8 @@ from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.resolve import History, LogEnd, replay_windows
 from tests.simulation.reads import epoch_end
 from tests.simulation.records import Replica
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Room
 
 SAID = "Group {} committed 1000 in leader epoch 5, which ended at 600 in the log as it is now"

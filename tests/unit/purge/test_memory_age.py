@@ -21,10 +21,10 @@ from dashboard.settings.policies.section import POLICY_LIFTABLE
 from dashboard.settings.settings import PurgeSettings, Settings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
+from tests.support.cluster import FakeCluster
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 DECLARED = TopicDeclaration(TOPIC, "team", "groups", timedelta(0), "ann", "2026-01-01")

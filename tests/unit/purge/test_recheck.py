@@ -31,8 +31,8 @@ from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.preview import GroupPartitions, preview
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.settings.settings import PurgeSettings
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.unit.purge.facts_of import NOW, declared
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Room
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

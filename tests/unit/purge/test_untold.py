@@ -12,8 +12,8 @@ from dashboard.core.errors import ClusterError
 from dashboard.domain.model import LogDirsAnswer, Reassignment, TopicPartition
 from dashboard.purge.journal.rows import PartitionRow, RunView
 from dashboard.purge.plan.guards import Override
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
 
 LEADER = 1

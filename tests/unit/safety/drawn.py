@@ -25,8 +25,8 @@ from dashboard.domain.model import (
 )
 from dashboard.purge.plan.facts import with_later_ends
 from dashboard.store.snapshots import ClusterStore
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 
 DAY = timedelta(days=1)
 NEWEST = 3  # leader epoch

@@ -28,9 +28,9 @@ from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, build
 from dashboard.triage.answer import Triage, triage_live
 from dashboard.triage.selection import Question
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.support.collected import collected
 from tests.unit.purge.facts_of import NOW
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 
 MIB = 2**20
 SEGMENT = 100 * MIB
