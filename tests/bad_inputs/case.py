@@ -239,8 +239,8 @@ _CONNECTING = tuple(
 
 def live(change: Callable[[Any], Any] = lambda _: None) -> Make:
     """A cluster in memory answers: topic `orders` with two partitions, group `a` at 60."""
+    from tests.support.cluster import FakeCluster
     from tests.support.sample_store import CLUSTER_ID
-    from tests.unit.purge.fake_cluster import FakeCluster
 
     for place in _CONNECTING:  # before any is replaced: they take each other's
         import_module(place)

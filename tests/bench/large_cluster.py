@@ -20,7 +20,7 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from tests.unit.purge.fake_cluster import FakeCluster
+from tests.support.cluster import FakeCluster
 
 CLUSTER_ID = "large"
 BROKERS = (1, 2, 3)
@@ -32,7 +32,8 @@ START, COMMITTED, END = 1_000, 50_000, 90_000
 class LargeCluster(FakeCluster):
     """`partitions` in topics of 100, three replicas each; three groups read each topic whole.
 
-    Values are made before any clock runs; each method hands them out as the live cluster does.
+    Values are made before any clock runs; each method hands them out as the live cluster does:
+    what the fake would make of its state at each call would be measured as planning.
     """
 
     def __init__(self, partitions: int) -> None:

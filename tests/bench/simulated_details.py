@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kafka.protocol.admin import (
-    DescribeClusterResponse,
     DescribeConfigsResponse,
     DescribeGroupsResponse,
     ListGroupsResponse,
     ListPartitionReassignmentsResponse,
 )
-from kafka.protocol.metadata import ApiVersionsResponse
 
 from dashboard.cluster.group_members import PROBE
 from dashboard.cluster.protocol.messages import (
@@ -24,34 +22,7 @@ from tests.bench.simulated_cluster import SimulatedCluster
 VERSIONS = {
     2: 9, 3: 12, 9: 9, 15: 5, 16: 5, 18: 3, 32: 4, 35: 4, 46: 0, 60: 1, 69: 0,
 }  # fmt: skip
-_DESCRIBE = 8  # AclOperation.DESCRIBE
 _DEFAULT = 5  # ConfigSource.DEFAULT_CONFIG
-
-
-def api_versions(version: int) -> Any:
-    one = ApiVersionsResponse.ApiVersion
-    keys = [
-        one(api_key=k, min_version=0, max_version=v, version=version) for k, v in VERSIONS.items()
-    ]
-    return ApiVersionsResponse(version=version, error_code=0, api_keys=keys)
-
-
-def cluster(truth: SimulatedCluster, ports: dict[int, int], version: int) -> Any:
-    one = DescribeClusterResponse.DescribeClusterBroker
-    brokers = [
-        one(broker_id=broker, host="127.0.0.1", port=port, rack=None, version=version)
-        for broker, port in sorted(ports.items())
-    ]
-    return DescribeClusterResponse(
-        version=version,
-        error_code=0,
-        error_message=None,
-        endpoint_type=1,
-        cluster_id=truth.cluster_id,
-        controller_id=min(ports),
-        brokers=brokers,
-        authorized_operations={_DESCRIBE},
-    )
 
 
 def configs(request: Any, version: int) -> Any:

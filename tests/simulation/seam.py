@@ -46,7 +46,11 @@ class Applied:
 
 @dataclass
 class ModelCluster(ModelReads):
-    """Implements `dashboard.purge.plan.cluster_seam.Cluster`; keeps what was sent and done."""
+    """Implements `dashboard.purge.plan.cluster_seam.Cluster`; keeps what was sent and done.
+
+    No variant of `tests.support.cluster.FakeCluster`: that has one state and answers from it, and
+    here each broker answers from its own view of a world that goes on while it is asked.
+    """
 
     leader_only_brokers: frozenset[int] = frozenset()
     sent: list[Sent] = field(default_factory=list)

@@ -23,7 +23,8 @@ from dashboard.domain.model import Group, GroupListing, TopicState
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.store.snapshot_files import Writer
 from dashboard.store.snapshots import ClusterStore, Store
-from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable
+from tests.support.fake_live import FakeLive, unreachable
+from tests.unit.purge.facts_of import NOW as OBSERVED_AT
 
 NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
 
@@ -67,8 +68,8 @@ def test_topics_known_to_log_dirs_or_groups_alone_get_a_number(
 ) -> None:
     topics = rows(store, run(live, store).snapshot_id, "topics")
     assert [(t["topic"], t["topic_id"]) for t in topics] == [
-        ("orders", "id-of-orders"),
-        ("payments", "id-of-payments"),
+        ("orders", "id-orders"),
+        ("payments", "id-payments"),
         ("deleted", None),
         ("stray", None),
     ]
@@ -81,7 +82,7 @@ def test_replicas_join_sizes_offsets_and_metadata(live: FakeLive, store: Cluster
         300, 5, 90,
     )  # fmt: skip
     assert (leader["is_leader"], leader["in_sync"], leader["topic_id"]) == (
-        True, True, "id-of-orders",
+        True, True, "id-orders",
     )  # fmt: skip
     assert leader["observed_at"] == OBSERVED_AT
     assert leader["error"] is None
@@ -112,7 +113,7 @@ def test_a_topic_that_only_log_dirs_show_is_asked_for_by_name(
         return store.manifest("snapshots", done.snapshot_id).details["doubtful_topics"]
 
     assert doubtful() == []
-    live.hidden = {"stray"}
+    live.topic_errors = {"stray": "TOPIC_AUTHORIZATION_FAILED"}
     assert doubtful() == ["stray"]
     honest = live.topics
 
@@ -121,7 +122,7 @@ def test_a_topic_that_only_log_dirs_show_is_asked_for_by_name(
             raise ClusterError("no answer", "Wait.")
         return honest(names)
 
-    live.hidden, live.topics = set(), topics  # type: ignore[method-assign]
+    live.topic_errors, live.topics = {}, topics  # type: ignore[method-assign]
     assert doubtful() == ["stray"], "who could not ask does not know"
 
 
@@ -134,7 +135,7 @@ def test_a_future_copy_is_a_row_of_its_own(live: FakeLive, store: ClusterStore) 
 
 
 def test_without_log_dirs_sizes_are_unknown_never_zero(live: FakeLive, store: ClusterStore) -> None:
-    live.log_dir_errors = dict.fromkeys((1, 2), "CLUSTER_AUTHORIZATION_FAILED")
+    live.dir_errors = dict.fromkeys((1, 2), "CLUSTER_AUTHORIZATION_FAILED")
     got = run(live, store)
     replicas = rows(store, got.snapshot_id, "replicas")
     assert {r["size_bytes"] for r in replicas} == {None}
@@ -147,7 +148,7 @@ def test_without_log_dirs_sizes_are_unknown_never_zero(live: FakeLive, store: Cl
 
 
 def test_a_broker_that_fell_silent_is_named(live: FakeLive, store: ClusterStore) -> None:
-    live.log_dir_errors = {2: "ANSWER_LOST"}
+    live.dir_errors = {2: "ANSWER_LOST"}
     got = run(live, store)
     assert [(b["broker_id"], b["reachable"]) for b in got.brokers] == [(1, True), (2, False)]
     manifest = store.manifest("snapshots", got.snapshot_id)
@@ -270,7 +271,7 @@ def test_a_snapshot_tells_workers_and_while_they_rebalance_findings_hold_no_topi
 def test_the_manifest_tells_how_soon_groups_are_forgotten(
     live: FakeLive, store: ClusterStore, told: dict[str, str | None], least: int | None
 ) -> None:
-    live.retentions = told
+    live.configs_of = {b: {"offsets.retention.minutes": at} for b, at in told.items()}
     details = store.manifest("snapshots", run(live, store).snapshot_id).details
     assert details["offsets_retention_minutes"] == least
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dashboard.collect.collect import collect
 from dashboard.core.errors import ClusterError
-from dashboard.domain.columns import LeaderOffsets, OwnOffsets, Placement
 from dashboard.domain.model import (
     EpochEnd,
     GroupListing,
     GroupOffset,
-    PartitionOffsets,
     TopicPartition,
-    TopicState,
 )
 from dashboard.history.epoch_ends import ASKED_OF
 from dashboard.store.snapshots import ClusterStore, Store
@@ -34,12 +29,12 @@ class Leading(FakeLive):
 
     def __init__(self) -> None:
         super().__init__()
-        self.offset, self.end, self.leads = 50, 90, 4
+        self.offset = 50
         self.epoch: int | None = 4
         self.ends: dict[int, int | None] = {}
         self.floor: int | None = None  # the epoch that answers; None: the one asked
         self.error: str | None = None
-        self.own_end = 90  # of every replica
+        self.ends_behind = {2: 7}
         self.asked: list[dict[TopicPartition, int]] = []
 
     def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
@@ -48,29 +43,10 @@ class Leading(FakeLive):
         committed = (billing,) if self.epoch else ()
         return GroupListing((), committed)
 
-    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
-        return {
-            name: replace(
-                t, partitions=tuple(replace(p, leader_epoch=self.leads) for p in t.partitions)
-            )
-            for name, t in super().topics(names).items()
-        }
-
-    def leader_offsets(self, placement: Placement) -> LeaderOffsets:
-        found = super().leader_offsets(placement)
-        return replace(found, high_watermark=np.full(len(placement.topic), self.end))
-
-    def own_offsets(self, placement: Placement) -> OwnOffsets:
-        found = super().own_offsets(placement)
-        ends = np.full(len(placement.replica_of), self.own_end)
-        ends[placement.replica_broker == 2] -= 7
-        return replace(found, log_end=ends)
-
-    def offsets(
-        self, partitions: Iterable[TopicPartition], states: Mapping[str, TopicState]
-    ) -> dict[TopicPartition, PartitionOffsets]:
-        del states
-        return {key: PartitionOffsets(*key, 5, 80, self.end) for key in partitions}
+    def lead(self, epoch: int = 4, end: int = 90) -> None:
+        """Leaders are of this epoch, and their logs end there."""
+        for part in self.parts.values():
+            part.epoch, part.high_watermark = epoch, end
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         self.asked.append(dict(epochs))
@@ -156,11 +132,12 @@ def test_what_a_leader_had_beyond_its_high_watermark_is_known_of_its_epoch(
     live: Leading, store: ClusterStore
 ) -> None:
     """A clean election keeps the high watermark, and loses bytes that were counted above it."""
-    live.epoch, live.own_end = None, 120
+    live.epoch, live.ends_behind = None, {1: -30, 2: -23}
     cut(live, store)
     assert cut(live, store, 1) == []
     assert live.asked == [], "followers lag, and nothing is lost"
-    live.leads, live.ends = 5, {4: 90}
+    live.lead(5)
+    live.ends = {4: 90}
     assert cut(live, store, 2) == [(4, 120, 90, True)] * 2, "of both topics"
     assert len(live.asked) == 1, "one epoch of a partition is one request"
 
@@ -232,12 +209,14 @@ def test_a_commit_past_the_end_is_asked_of_once_its_epoch_is_over(
     """The group is gone by then, and the log has grown past the commit."""
     live.offset = 95
     assert cut(live, store) == [(4, 95, None, True)]
-    live.epoch, live.end = None, -1
+    live.epoch = None
+    live.lead(end=-1)
     assert cut(live, store, 1) == [(4, 95, None, True)], "its end was not read"
-    live.end = 90
+    live.lead()
     assert cut(live, store, 2) == [(4, 95, None, True)]
     assert live.asked == []
-    live.leads, live.end, live.ends = 5, 200, {4: 90}
+    live.lead(5, end=200)
+    live.ends = {4: 90}
     assert cut(live, store, 3) == [(4, 95, 90, True)]
 
 
@@ -247,5 +226,5 @@ def test_a_log_that_grows_past_a_commit_in_its_epoch_is_believed(
     """Nobody can tell it there: plans believe it, too."""
     live.offset = 95
     cut(live, store)
-    live.end = 100
+    live.lead(end=100)
     assert cut(live, store, 1) == []

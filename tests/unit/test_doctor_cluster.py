@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from dashboard.core.errors import ClusterError
 from dashboard.doctor.cluster import cluster_checks
 from dashboard.doctor.doctor import Check
-from dashboard.domain.model import (
-    Broker,
-    ConfigEntry,
-    Group,
-    GroupListing,
-    LogDir,
-    LogDirsAnswer,
-    PartitionState,
-    Reassignment,
-    ReplicaOffsets,
-    ReplicaSize,
-    TopicPartition,
-    TopicState,
-)
+from dashboard.domain.model import Broker, LogDir, TopicPartition
+from tests.support.cluster import FakeCluster, FakePartition
 
 _VERSIONS = {
     "ListOffsets": 11,
@@ -34,79 +21,29 @@ _VERSIONS = {
     "OffsetForLeaderEpoch": 4,
     "DescribeLogDirs": 4,
 }
-_ORDERS = TopicState(
-    "orders", "id", False, (PartitionState("orders", 0, 1, 0, (1, 2), (1, 2)),), None
+_BROKERS = (
+    Broker(1, "h1", 9092, api_versions=_VERSIONS),
+    Broker(2, "h2", 9092, api_versions=_VERSIONS),
 )
 
-_DIRS = LogDirsAnswer(
-    (LogDir(1, "/d", 100, 50), LogDir(2, "/d", 100, 50)),
-    (ReplicaSize(1, "/d", "orders", 0, 5, 0, False),),
-    {},
-)
-_GROUPS = GroupListing((Group("g", "classic", "Empty", 0),), ())
+
+def cluster(**change: Any) -> FakeCluster:
+    """A healthy cluster of two brokers; a test changes what it wants broken."""
+    made = FakeCluster(0)
+    made.alive, made.listed_brokers = {1, 2}, _BROKERS
+    made.parts = {TopicPartition("orders", 0): FakePartition({1: 0, 2: 0}, isr=(1, 2))}
+    made.dirs = [LogDir(b, "/d", 100, 50) for b in (1, 2)]
+    for name, value in change.items():
+        setattr(made, name, value)
+    return made
 
 
-@dataclass(frozen=True)
-class _Fake:
-    """A healthy cluster of two brokers; a test replaces what it wants broken."""
-
-    broker_list: tuple[Broker, ...] = (
-        Broker(1, "h1", 9092, api_versions=_VERSIONS),
-        Broker(2, "h2", 9092, api_versions=_VERSIONS),
-    )
-    topic_list: dict[str, TopicState] = field(default_factory=lambda: {"orders": _ORDERS})
-    dirs: LogDirsAnswer = _DIRS
-    listing: GroupListing = _GROUPS
-    replica_error: str | None = None
-    config_topics: tuple[str, ...] = ("orders",)
-    moving_error: ClusterError | None = None
-
-    def cluster_id(self) -> str:
-        return "c1"
-
-    def brokers(self) -> tuple[Broker, ...]:
-        return self.broker_list
-
-    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:  # noqa: ARG002
-        return self.topic_list
-
-    def log_dirs(self) -> LogDirsAnswer:
-        return self.dirs
-
-    def reassignments(self) -> tuple[Reassignment, ...]:
-        if self.moving_error:
-            raise self.moving_error
-        return ()
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:  # noqa: ARG002
-        return self.listing
-
-    def configs(
-        self,
-        topics: Iterable[str],
-        brokers: Iterable[int] = (),  # noqa: ARG002
-    ) -> tuple[ConfigEntry, ...]:
-        return tuple(
-            ConfigEntry("topic", t, "cleanup.policy", "delete", "DEFAULT")
-            for t in topics
-            if t in self.config_topics
-        )
-
-    def replica_offsets(self, partitions: Iterable[TopicPartition]) -> tuple[ReplicaOffsets, ...]:
-        at = datetime(2026, 3, 1, tzinfo=UTC)
-        return tuple(
-            ReplicaOffsets(b, p.topic, p.partition, 0, 5, at, self.replica_error)
-            for p in partitions
-            for b in (1, 2)
-        )
-
-
-def _checks(fake: _Fake) -> dict[str, Check]:
+def _checks(fake: FakeCluster) -> dict[str, Check]:
     return {check.name: check for check in cluster_checks(fake)}
 
 
 def test_a_healthy_cluster_has_no_failed_check() -> None:
-    assert [name for name, check in _checks(_Fake()).items() if check.ok is not True] == []
+    assert [name for name, check in _checks(cluster()).items() if check.ok is not True] == []
 
 
 _SILENT = Broker(2, "h2", 9092, reachable=False, error="timed out")
@@ -116,51 +53,56 @@ _SILENT = Broker(2, "h2", 9092, reachable=False, error="timed out")
     ("fake", "name", "detail", "costs"),
     [
         (
-            _Fake(broker_list=(Broker(1, "h1", 9092, api_versions=_VERSIONS), _SILENT)),
+            cluster(listed_brokers=(Broker(1, "h1", 9092, api_versions=_VERSIONS), _SILENT)),
             "brokers",
             "broker 2 (h2:9092): timed out",
             "missing from snapshots",
         ),
         (
-            _Fake(dirs=LogDirsAnswer((), (), {1: "CLUSTER_AUTHORIZATION_FAILED"})),
+            cluster(dir_errors={1: "CLUSTER_AUTHORIZATION_FAILED"}),
             "log-dirs",
             "broker 1: CLUSTER_AUTHORIZATION_FAILED",
             "not measurable",
         ),
         (
-            _Fake(dirs=LogDirsAnswer((LogDir(1, "/d", None, None),), (), {})),
+            cluster(dirs=[LogDir(1, "/d", None, None)]),
             "log-dirs",
             "before DescribeLogDirs v4",
             "free space",
         ),
         (
-            _Fake(dirs=LogDirsAnswer((LogDir(1, "/d", 1, 1, "KAFKA_STORAGE_ERROR"),), (), {})),
+            cluster(dirs=[LogDir(1, "/d", 1, 1, "KAFKA_STORAGE_ERROR")]),
             "log-dirs",
             "/d: KAFKA_STORAGE_ERROR",
             "unknown",
         ),
         (
-            _Fake(listing=GroupListing((), (), ("no DESCRIBE right on the cluster",))),
+            cluster(incomplete=("no DESCRIBE right on the cluster",)),
             "groups",
             "no DESCRIBE right",
             "every purge is refused",
         ),
         (
-            _Fake(replica_error="NOT_LEADER_OR_FOLLOWER"),
+            cluster(replica_errors=dict.fromkeys((1, 2), "NOT_LEADER_OR_FOLLOWER")),
             "replica-offsets",
             "broker 2: NOT_LEADER",
             "verified",
         ),
-        (_Fake(config_topics=()), "configs", "orders", "cleanup.policy"),
-        (_Fake(topic_list={}), "topics", "no topic is visible", "does not show"),
         (
-            _Fake(topic_list={"x": replace(_ORDERS, error="TOPIC_AUTHORIZATION_FAILED")}),
+            cluster(config_errors={"topic orders": "TOPIC_AUTHORIZATION_FAILED"}),
+            "configs",
+            "orders",
+            "cleanup.policy",
+        ),
+        (cluster(parts={}), "topics", "no topic is visible", "does not show"),
+        (
+            cluster(topic_errors={"orders": "TOPIC_AUTHORIZATION_FAILED"}),
             "topics",
             "cannot be described",
             "missing from every screen",
         ),
         (
-            _Fake(moving_error=ClusterError("refused", "Ask.")),
+            cluster(failing={"reassignments": ClusterError("refused", "Ask.")}),
             "reassignments",
             "refused",
             "not known",
@@ -168,7 +110,7 @@ _SILENT = Broker(2, "h2", 9092, reachable=False, error="timed out")
     ],
 )
 def test_each_gap_is_named_with_what_it_costs(
-    fake: _Fake, name: str, detail: str, costs: str
+    fake: FakeCluster, name: str, detail: str, costs: str
 ) -> None:
     check = _checks(fake)[name]
     assert check.ok is False
@@ -179,8 +121,8 @@ def test_each_gap_is_named_with_what_it_costs(
 
 def test_the_lowest_version_of_any_broker_counts() -> None:
     old = {k: v for k, v in _VERSIONS.items() if k != "DeleteRecords"}
-    fake = _Fake(
-        broker_list=(
+    fake = cluster(
+        listed_brokers=(
             Broker(1, "h1", 9092, api_versions={**_VERSIONS, "OffsetFetch": 1}),
             Broker(2, "h2", 9092, api_versions=old),
         )
@@ -196,6 +138,8 @@ def test_native_leader_only_needs_version_3_on_every_broker() -> None:
     native = Broker(1, "h1", 9092, api_versions={**_VERSIONS, "DeleteRecords": 3})
     other = Broker(2, "h2", 9092, api_versions=_VERSIONS)
     both = replace(native, broker_id=2)
-    assert "native leader-only purges" in _checks(_Fake((native, both)))["leader-only"].detail
-    assert "leader-only-verified" in _checks(_Fake((native, other)))["leader-only"].detail
-    assert _checks(_Fake((native, other)))["leader-only"].ok
+    check = _checks(cluster(listed_brokers=(native, both)))["leader-only"]
+    assert "native leader-only purges" in check.detail
+    check = _checks(cluster(listed_brokers=(native, other)))["leader-only"]
+    assert "leader-only-verified" in check.detail
+    assert check.ok

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
-from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.doctor.doctor import (
     PROBE,
     Held,
@@ -17,78 +15,46 @@ from dashboard.doctor.doctor import (
     to_json,
 )
 from dashboard.domain import rights
-from dashboard.domain.model import (
-    Authorized,
-    Group,
-    GroupListing,
-    LogDirsAnswer,
-    Operations,
-    ReplicaSize,
-    TopicState,
-)
+from dashboard.domain.model import Operations, ReplicaSize, TopicPartition
 from dashboard.domain.rights import Right
+from tests.support.cluster import FakeCluster, FakePartition
 
 _ALL: Operations = frozenset({"Describe", "DescribeConfigs", "Read", "Delete"})
 _NONE: Operations = frozenset()
 _LOOK: Operations = frozenset({"Describe", "DescribeConfigs"})
 
 
-def state(name: str, error: str | None = None) -> TopicState:
-    return TopicState(name, None if error else "id", False, (), error)
-
-
-@dataclass(frozen=True)
-class _Fake:
+def cluster(
+    *,
+    visible: tuple[str, ...] = ("orders", "pays"),
+    hidden: tuple[str, ...] = (),
+    probe: Operations | None = None,  # "authorized, and not there"
+    log_dirs_told: bool = True,
+    hides_offsets: bool = False,
+    **change: Any,
+) -> FakeCluster:
     """A cluster with two topics and a group, where we may do all."""
-
-    cluster: Operations | None = _ALL
-    visible: tuple[str, ...] = ("orders", "pays")
-    hidden: tuple[str, ...] = ()
-    topic_rights: dict[str, Operations | None] = field(default_factory=dict)
-    group_rights: Operations | None = _ALL
-    group_ids: tuple[str, ...] = ("g",)
-    probe: Operations | None = None  # "authorized, and not there"
-    log_dirs_told: bool = True
-    hides_offsets: bool = False
-    config_errors: dict[str, str] = field(default_factory=dict)
-
-    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
-        if names is None:
-            return {name: state(name) for name in self.visible}
-        seen = {*self.visible, *(() if self.hides_offsets else (rights.OFFSETS_TOPIC,))}
-        error = "TOPIC_AUTHORIZATION_FAILED"
-        return {name: state(name, None if name in seen else error) for name in names}
-
-    def log_dirs(self) -> LogDirsAnswer:
-        if not self.log_dirs_told:
-            return LogDirsAnswer((), (), {1: "CLUSTER_AUTHORIZATION_FAILED"})
-        there = (*self.visible, *self.hidden)
-        return LogDirsAnswer((), tuple(ReplicaSize(1, "/d", t, 0, 5, 0, False) for t in there), {})
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:  # noqa: ARG002
-        return GroupListing(tuple(Group(g, "classic", "Empty", 0) for g in self.group_ids), ())
-
-    def alive_brokers(self) -> tuple[int, ...]:
-        return (1, 2)
-
-    def configs_answer(
-        self,
-        topics: Iterable[str],  # noqa: ARG002
-        brokers: Iterable[int] = (),  # noqa: ARG002
-    ) -> ConfigsAnswer:
-        return ConfigsAnswer((), self.config_errors)
-
-    def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized:
-        found = {t: self.topic_rights.get(t, _ALL) for t in topics} | {PROBE: self.probe}
-        return Authorized(self.cluster, found, dict.fromkeys(groups, self.group_rights))
+    made = FakeCluster(0)
+    made.alive, made.offsets_of = {1, 2}, {"g": {}}
+    made.parts = {TopicPartition(t, 0): FakePartition({1: 0}) for t in visible}
+    there = (*visible, *hidden)
+    made.hosted = [ReplicaSize(1, "/d", t, 0, 5, 0, False) for t in there if log_dirs_told]
+    made.dir_errors = {} if log_dirs_told else {1: "CLUSTER_AUTHORIZATION_FAILED"}
+    denied = (*hidden, rights.OFFSETS_TOPIC) if hides_offsets else hidden
+    made.topic_errors = dict.fromkeys(denied, "TOPIC_AUTHORIZATION_FAILED")
+    made.cluster_rights = made.rights = made.group_rights = _ALL
+    for name, value in change.items():
+        setattr(made, name, value)
+    made.topic_rights = {**made.topic_rights, PROBE: probe}
+    return made
 
 
-def held(fake: _Fake, right: Right) -> Held:
+def held(fake: FakeCluster, right: Right) -> Held:
     return next(h for h in held_rights(fake) if h.right is right)
 
 
 def test_all_rights_are_held_by_whom_the_cluster_lets_do_all() -> None:
-    found = held_rights(_Fake())
+    found = held_rights(cluster())
     assert [h.right for h in found] == list(rights.RIGHTS)
     assert {h.granted for h in found} == {True}
     assert rights_check(found).ok is True
@@ -96,7 +62,7 @@ def test_all_rights_are_held_by_whom_the_cluster_lets_do_all() -> None:
 
 
 def test_a_dashboard_lacks_no_right_to_look_and_fails_no_check() -> None:
-    fake = _Fake(topic_rights={"orders": _LOOK, "pays": _LOOK}, group_rights=_LOOK)
+    fake = cluster(topic_rights={"orders": _LOOK, "pays": _LOOK}, group_rights=_LOOK)
     found = held_rights(fake)
     assert {h.right for h in found if h.granted is False} == {
         rights.READ_TOPIC, rights.DELETE_TOPIC, rights.READ_GROUP,
@@ -110,13 +76,13 @@ def test_a_dashboard_lacks_no_right_to_look_and_fails_no_check() -> None:
 
 
 def test_a_right_for_chosen_names_counts_where_one_topic_has_it() -> None:
-    found = held(_Fake(topic_rights={"pays": _LOOK}), rights.DELETE_TOPIC)
+    found = held(cluster(topic_rights={"pays": _LOOK}), rights.DELETE_TOPIC)
     assert (found.granted, found.missing_on) == (True, ("pays",))
     assert found.said == "held on 1 of 2 topics"
 
 
 def test_a_right_for_all_names_is_missing_where_one_topic_lacks_it() -> None:
-    fake = _Fake(topic_rights={"pays": frozenset({"Describe"})})
+    fake = cluster(topic_rights={"pays": frozenset({"Describe"})})
     found = held(fake, rights.CONFIGS_TOPIC)
     assert (found.granted, found.missing_on) == (False, ("pays",))
     check = rights_check(held_rights(fake), "User:lw")
@@ -127,7 +93,7 @@ def test_a_right_for_all_names_is_missing_where_one_topic_lacks_it() -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_hidden_offsets_topic_is_named_whether_log_dirs_show_it_or_not(told: bool) -> None:
-    found = held(_Fake(hides_offsets=True, log_dirs_told=told), rights.DESCRIBE_TOPIC)
+    found = held(cluster(hides_offsets=True, log_dirs_told=told), rights.DESCRIBE_TOPIC)
     assert (found.granted, found.missing_on) == (False, ("__consumer_offsets",))
     assert found.said == "missing on 1 of 3 topics, among them __consumer_offsets"
     lost = [feature.name for feature, _ in lost_features([found])]
@@ -135,21 +101,18 @@ def test_a_hidden_offsets_topic_is_named_whether_log_dirs_show_it_or_not(told: b
     assert "plan" in lost
 
 
-_PREFIXED = _Fake(probe=_NONE)
-
-
 @pytest.mark.parametrize(
     ("fake", "granted", "said"),
     [
-        (_Fake(hidden=("secret",)), False, "missing on 1 of 3 topics, among them secret"),
-        (_PREFIXED, True, "held on 2 topics"),
-        (replace(_PREFIXED, log_dirs_told=False), None, "the cluster does not tell"),
-        (replace(_PREFIXED, visible=(), log_dirs_told=False), False, "missing"),
-        (replace(_Fake(), log_dirs_told=False), True, "held on 2 topics"),
+        (cluster(hidden=("secret",)), False, "missing on 1 of 3 topics, among them secret"),
+        (cluster(probe=_NONE), True, "held on 2 topics"),
+        (cluster(probe=_NONE, log_dirs_told=False), None, "the cluster does not tell"),
+        (cluster(probe=_NONE, visible=(), log_dirs_told=False), False, "missing"),
+        (cluster(log_dirs_told=False), True, "held on 2 topics"),
     ],
 )
 def test_hidden_topics_are_told_by_log_dirs_or_by_a_name_that_nobody_has(
-    fake: _Fake, granted: bool | None, said: str
+    fake: FakeCluster, granted: bool | None, said: str
 ) -> None:
     found = held(fake, rights.DESCRIBE_TOPIC)
     assert (found.granted, found.said) == (granted, said)
@@ -167,7 +130,7 @@ def test_without_describe_on_the_cluster_its_configs_are_tried(
     error: str | None, granted: bool | None
 ) -> None:
     errors = {"broker 1": error} if error else {}
-    fake = _Fake(cluster=_NONE, config_errors=errors)
+    fake = cluster(cluster_rights=_NONE, config_errors=errors)
     assert held(fake, rights.CONFIGS_CLUSTER).granted is granted
     assert held(fake, rights.DESCRIBE_CLUSTER).granted is False
 
@@ -177,13 +140,13 @@ def test_without_describe_on_the_cluster_its_configs_are_tried(
     [("UNKNOWN_TOPIC_OR_PARTITION", True), ("TOPIC_AUTHORIZATION_FAILED", False)],
 )
 def test_where_no_topic_is_visible_the_right_to_configs_is_tried(error: str, granted: bool) -> None:
-    fake = _Fake(visible=(), probe=_NONE, config_errors={f"topic {PROBE}": error})
+    fake = cluster(visible=(), probe=_NONE, config_errors={f"topic {PROBE}": error})
     assert held(fake, rights.CONFIGS_TOPIC).granted is granted
 
 
 def test_what_old_brokers_do_not_tell_is_not_told() -> None:
     untold = {"orders": None, "pays": None}
-    fake = _Fake(cluster=None, topic_rights=untold, group_rights=None)
+    fake = cluster(cluster_rights=None, topic_rights=untold, group_rights=None)
     found = {h.right: h.granted for h in held_rights(fake)}
     assert found[rights.DELETE_TOPIC] is None
     assert found[rights.DESCRIBE_GROUP] is None
@@ -195,7 +158,7 @@ def test_json_has_every_right_and_feature_with_and_without_a_cluster() -> None:
     lone = to_json(None)
     assert [r["granted"] for r in lone["rights"]] == [None] * len(rights.RIGHTS)
     assert (lone["principal"], [f["lacks"] for f in lone["features"] if f["lacks"]]) == (None, [])
-    told = to_json(held_rights(_Fake(group_ids=(), group_rights=_NONE)), "User:lw")
+    told = to_json(held_rights(cluster(offsets_of={}, group_rights=_NONE)), "User:lw")
     assert told["principal"] == "User:lw"
     lacking = {f["feature"]: f["lacks"] for f in told["features"] if f["lacks"]}
     assert lacking["plan"] == ["Describe Group"]

@@ -51,10 +51,10 @@ def silent(cluster: Any) -> None:
 
 CASES = [
     refused("a topic that is not there",
-            lambda c: setattr(c, "topic_error", "UNKNOWN_TOPIC_OR_PARTITION"), PLAN,
+            lambda c: c.topic_errors.update(orders="UNKNOWN_TOPIC_OR_PARTITION"), PLAN,
             "TOPIC_NOT_FOUND", "orders"),
     refused("a topic that may not be described",
-            lambda c: setattr(c, "topic_error", "TOPIC_AUTHORIZATION_FAILED"), PLAN,
+            lambda c: c.topic_errors.update(orders="TOPIC_AUTHORIZATION_FAILED"), PLAN,
             "TOPIC_NOT_FOUND", "AUTHORIZATION"),
     refused("configs that may not be read", no_configs, PLAN, "CONFIGS_UNREADABLE", "orders"),
     refused("another cluster at that address", lambda c: setattr(c, "id", "other"), PLAN,

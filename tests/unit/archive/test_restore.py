@@ -16,85 +16,70 @@ from dashboard.archive.manifest import ArchivedTopic
 from dashboard.archive.opened import open_archive
 from dashboard.archive.restore import Goal, Progress, Restore, Restored
 from dashboard.archive.restored_topic import Notes, new_topic
-from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
 from dashboard.core.errors import ClusterError, LowwaterError, RefusedError, UsageError
 from dashboard.domain.model import (
-    ConfigEntry,
     OffsetAtTime,
-    PartitionOffsets,
-    PartitionState,
-    ReplicaOffsets,
     TopicPartition,
     TopicState,
 )
 from dashboard.domain.records import Row
 from tests.support import archives
+from tests.support.cluster import FakeCluster, FakePartition
 
 NEW = "orders-restored"
 KEEPS = {"message.timestamp.type": "CreateTime", "retention.ms": "-1", "retention.bytes": "-1"}
 STRANGER: Row = (b"s", b"of somebody else", 7, None)
 
 
-@dataclass
-class Memory:
-    """A cluster of three brokers whose topics are lists; both the live questions and the client."""
+class Memory(FakeCluster):
+    """A cluster whose topics are lists of records; both the live questions and the client."""
 
-    logs: dict[str, list[list[Row]]] = field(default_factory=dict)
-    ids: dict[str, str] = field(default_factory=dict)
-    config: dict[str, dict[str, str]] = field(default_factory=dict)
-    dies_after: int | None = None  # so many records more, the next one raises
+    def __init__(self) -> None:
+        self.logs: dict[str, list[list[Row]]] = {}
+        super().__init__(0)
+        self.ids: dict[str, str] = {}
+        self.topic_configs = {}
+        self.dies_after: int | None = None  # so many records more, the next one raises
+
+    @property
+    def parts(self) -> dict[TopicPartition, FakePartition]:  # type: ignore[override]
+        return {
+            TopicPartition(name, n): FakePartition({1: 0}, 1, 0, len(log), len(log), isr=(1,))
+            for name, logs in self.logs.items()
+            for n, log in enumerate(logs)
+        }
+
+    @parts.setter
+    def parts(self, _: object) -> None:
+        """They are what the logs make them."""
+
+    def id_of(self, topic: str) -> str:
+        return self.ids[topic]
 
     def make(self, topic: str, partitions: int = 2, **config: str) -> None:
         self.logs[topic] = [[] for _ in range(partitions)]
         self.ids[topic] = f"id-{len(self.ids)}"
         given = {name.replace("_", "."): value for name, value in config.items()}
-        self.config[topic] = {**KEEPS, **given}
-
-    def alive_brokers(self) -> tuple[int, ...]:
-        return (1, 2, 3)
-
-    def topics(self, names: Iterable[str]) -> dict[str, TopicState]:
-        return {name: self._state(name) for name in names}
-
-    def _state(self, name: str) -> TopicState:
-        if name not in self.logs:
-            return TopicState(name, None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")
-        found = [PartitionState(name, n, 1, 0, (1,), (1,)) for n in range(len(self.logs[name]))]
-        return TopicState(name, self.ids[name], False, tuple(found))
+        self.configs_of[topic] = {**KEEPS, **given}
 
     def create_topic(self, topic: str, *, partitions: int, configs: Any, **_: Any) -> TopicState:
         self.make(topic, partitions)
-        self.config[topic] |= configs
-        return self._state(topic)
+        self.configs_of[topic] |= configs
+        return self.topics([topic])[topic]
 
-    def configs_answer(self, topics: Iterable[str]) -> ConfigsAnswer:
-        found = [ConfigEntry("topic", topic, key, value, "DYNAMIC_TOPIC_CONFIG")
-                 for topic in topics for key, value in self.config[topic].items()]  # fmt: skip
-        return ConfigsAnswer(tuple(found), {})
+    def own_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:
+        return {topic: self.configs_of[topic] for topic in topics}
 
-    def own_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        return {topic: self.config[topic] for topic in topics}
-
-    def offsets(self, keys: Iterable[TopicPartition], _: object) -> dict[Any, PartitionOffsets]:
-        return {key: PartitionOffsets(*key, 0, end, end) for key in keys
-                if (end := len(self.logs[key.topic][key.partition])) >= 0}  # fmt: skip
-
-    def offsets_at(self, keys: Iterable[TopicPartition], at: datetime) -> dict[Any, OffsetAtTime]:
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]:
         ms = int(at.timestamp() * 1000)
         return {
             key: OffsetAtTime(*key, next((n for n, row in enumerate(log) if row[2] >= ms), None))
-            for key in keys for log in [self.logs[key.topic][key.partition]]
+            for key in partitions for log in [self.logs[key.topic][key.partition]]
         }  # fmt: skip
-
-    def replica_offsets(
-        self, keys: Iterable[TopicPartition], **_: object
-    ) -> tuple[ReplicaOffsets, ...]:
-        return tuple(
-            ReplicaOffsets(1, *key, 0, len(self.logs[key.topic][key.partition]), archives.CREATED)
-            for key in keys
-        )
 
     def producer(self, topic: str, _: int | None) -> RecordProducer:
         return cast(RecordProducer, _Producer(self, topic))
@@ -187,7 +172,7 @@ def test_records_come_back_in_order_and_the_map_tells_each_ones_new_offset(scene
 
 def test_a_new_topic_keeps_what_is_restored_and_says_what_differs(scene: Scene) -> None:
     done = scene.restore(Goal(NEW))
-    made = scene.cluster.config[NEW]
+    made = scene.cluster.configs_of[NEW]
     assert (made["cleanup.policy"], made["retention.ms"], made["segment.ms"]) == (
         "delete", "-1", "5000",
     )  # fmt: skip
@@ -420,13 +405,13 @@ def test_a_topic_that_keeps_all_no_more_is_compared_but_not_written_to(scene: Sc
     with pytest.raises(ClusterError):
         scene.restore(Goal(NEW, existing=True))
     scene.cluster.dies_after = None
-    scene.cluster.config[NEW]["retention.ms"] = "60000"
+    scene.cluster.configs_of[NEW]["retention.ms"] = "60000"
     with pytest.raises(RefusedError, match=r"retention\.ms 60000") as unfit:
         scene.restore(Goal(NEW, existing=True))
     assert (unfit.value.code, sum(map(len, scene.lies()))) == ("TOPIC_UNFIT", 60)
-    scene.cluster.config[NEW]["retention.ms"] = "-1"
+    scene.cluster.configs_of[NEW]["retention.ms"] = "-1"
     scene.restore(Goal(NEW, existing=True))
-    scene.cluster.config[NEW]["retention.ms"] = "60000"
+    scene.cluster.configs_of[NEW]["retention.ms"] = "60000"
     assert scene.restore(Goal(NEW, existing=True)).whole, "once all is there it may be set back"
 
 

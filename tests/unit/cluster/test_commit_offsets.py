@@ -12,7 +12,7 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.protocol.messages import FindCoordinatorResponse, OffsetCommitResponse
 from dashboard.core.errors import BrokerError, UsageError
 from dashboard.domain.model import TopicPartition
-from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
+from tests.support.fake_broker import DROP, HANG, FakeBroker, topic
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

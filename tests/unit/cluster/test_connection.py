@@ -16,8 +16,8 @@ from dashboard.cluster.connection import connection
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
+from tests.support.fake_broker import DROP, HANG, FakeBroker, topic
 from tests.unit.cluster.answers import offsets_answer
-from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
 
 
 @pytest.fixture

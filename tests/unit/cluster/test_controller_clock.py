@@ -10,8 +10,8 @@ import pytest
 from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from dashboard.core.errors import ClusterError
-from tests.unit.cluster import fake_broker
-from tests.unit.cluster.fake_broker import DROP, HANG, VERSIONS, FakeBroker
+from tests.support import fake_broker
+from tests.support.fake_broker import DROP, HANG, VERSIONS, FakeBroker
 
 QUORUM = DescribeQuorumRequest.API_KEY
 

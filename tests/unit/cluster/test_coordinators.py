@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.cluster.connection.connection import Connection, open_connection
 from dashboard.cluster.group_members import PROBE, not_coordinated, partition_of, probe_of
-from tests.unit.cluster.fake_broker import FakeBroker, dead_answer
+from tests.support.fake_broker import FakeBroker, dead_answer
 
 
 @pytest.fixture

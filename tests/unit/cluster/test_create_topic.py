@@ -11,7 +11,7 @@ import pytest
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.protocol.messages import CreateTopicsResponse
 from dashboard.core.errors import LowwaterError
-from tests.unit.cluster.fake_broker import DROP, FakeBroker, topic
+from tests.support.fake_broker import DROP, FakeBroker, topic
 
 CREATE_TOPICS = 19
 

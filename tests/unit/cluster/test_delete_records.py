@@ -13,7 +13,7 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from dashboard.core.errors import BrokerError, UsageError
 from dashboard.domain.model import TopicPartition
-from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
+from tests.support.fake_broker import DROP, HANG, FakeBroker, topic
 
 FILE = Path(__file__).parents[2] / "vectors" / "delete_records.json"
 VECTORS = json.loads(FILE.read_text())["vectors"]

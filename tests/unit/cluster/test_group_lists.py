@@ -16,8 +16,8 @@ from dashboard.cluster.connection.connection import Connection, meet_bootstrap
 from dashboard.cluster.group_members import partition_of
 from dashboard.cluster.live import connect
 from dashboard.domain.model import GroupListing
+from tests.support.fake_broker import DROP, HANG, FakeBroker, dead_answer, topic
 from tests.unit.cluster.answers import committed_answer, groups_answer, members_answer
-from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, dead_answer, topic
 from tests.unit.cluster.test_groups import brokers, read
 
 __all__ = ["brokers"]

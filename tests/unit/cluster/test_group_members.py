@@ -20,8 +20,8 @@ from dashboard.cluster.protocol.messages import (
 )
 from dashboard.domain.model import REBALANCING, Group, TopicPartition
 from dashboard.safety.readers import matching
+from tests.support.fake_broker import FakeBroker, topic
 from tests.unit.cluster.answers import committed_answer, groups_answer, subscription
-from tests.unit.cluster.fake_broker import FakeBroker, topic
 from tests.unit.cluster.test_groups import read
 
 Tasks = dict[str, list[int]]

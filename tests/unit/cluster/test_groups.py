@@ -16,14 +16,14 @@ from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from dashboard.domain.model import GroupListing
-from tests.unit.cluster import fake_broker
+from tests.support import fake_broker
+from tests.support.fake_broker import HANG, FakeBroker, topic
 from tests.unit.cluster.answers import (
     committed_answer,
     groups_answer,
     members_answer,
     share_answer,
 )
-from tests.unit.cluster.fake_broker import HANG, FakeBroker, topic
 from tests.unit.cluster.test_controller_clock import QUORUM, quorum
 
 

@@ -13,8 +13,8 @@ from dashboard.cluster import groups as groups_module
 from dashboard.cluster.group_members import partition_of
 from dashboard.cluster.live import connect
 from dashboard.domain.model import GroupListing
+from tests.support.fake_broker import DROP, VERSIONS, FakeBroker, topic
 from tests.unit.cluster.answers import committed_answer, groups_answer, share_answer
-from tests.unit.cluster.fake_broker import DROP, VERSIONS, FakeBroker, topic
 
 SHOWN, UNKNOWN, NOT_LEADER, FORBIDDEN = 0, 3, 6, 29
 AHEAD, BEHIND = (

@@ -14,14 +14,14 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.domain.model import TopicPartition
-from tests.unit.cluster import fake_broker
+from tests.support import fake_broker
+from tests.support.fake_broker import FakeBroker, topic
 from tests.unit.cluster.answers import (
     committed_answer,
     groups_answer,
     members_answer,
     offsets_answer,
 )
-from tests.unit.cluster.fake_broker import FakeBroker, topic
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 UNKNOWN = "UNKNOWN_SERVER_ERROR"

@@ -12,8 +12,8 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from dashboard.cluster.live import connect
 from dashboard.cluster.protocol import list_offsets
 from dashboard.domain.model import TopicPartition
+from tests.support.fake_broker import FakeBroker, topic
 from tests.unit.cluster.answers import offsets_answer
-from tests.unit.cluster.fake_broker import FakeBroker, topic
 
 BY_TOPIC = {"orders": [(0, 7), (3, -1)], "kühl-1": [(2**31 - 1, 0)], "none": []}
 

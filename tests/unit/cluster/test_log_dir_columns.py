@@ -12,8 +12,8 @@ from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.offset_columns import decode
 from dashboard.domain.columns import Sizes
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize
+from tests.support.fake_broker import VERSIONS, FakeBroker
 from tests.unit.cluster.answers import log_dirs_answer
-from tests.unit.cluster.fake_broker import VERSIONS, FakeBroker
 
 
 def read(answer: Any, version: int = 4) -> tuple[Sizes, LogDirsAnswer]:

@@ -9,8 +9,8 @@ import pytest
 
 from dashboard.cluster.live import connect
 from dashboard.domain.model import LogDirsAnswer
+from tests.support.fake_broker import HANG, FakeBroker
 from tests.unit.cluster.answers import log_dirs_answer
-from tests.unit.cluster.fake_broker import HANG, FakeBroker
 
 
 @pytest.fixture

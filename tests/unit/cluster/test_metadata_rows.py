@@ -15,7 +15,7 @@ from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.messages import skip_tags, varint
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, TopicState
-from tests.unit.cluster.fake_broker import FakeBroker, topic
+from tests.support.fake_broker import FakeBroker, topic
 
 MANY = tuple(range(130))  # their count takes two bytes, as a varint
 

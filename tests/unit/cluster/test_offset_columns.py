@@ -16,8 +16,8 @@ from dashboard.cluster.protocol import offset_columns
 from dashboard.cluster.protocol.offset_columns import Question
 from dashboard.domain.columns import Placement, place
 from dashboard.domain.model import PartitionState, TopicState
+from tests.support.fake_broker import HANG, FakeBroker, topic
 from tests.unit.cluster.answers import offsets_answer
-from tests.unit.cluster.fake_broker import HANG, FakeBroker, topic
 
 
 def placement(*leaders: tuple[str, list[int]]) -> Placement:

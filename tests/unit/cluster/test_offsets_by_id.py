@@ -15,7 +15,7 @@ from dashboard.cluster.group_offsets import GroupOffsetsAnswer, read_group_offse
 from dashboard.cluster.live import connect
 from dashboard.cluster.topics import topic_id
 from dashboard.domain.model import GroupOffset, TopicState
-from tests.unit.cluster.fake_broker import VERSIONS, FakeBroker
+from tests.support.fake_broker import VERSIONS, FakeBroker
 
 RAW = bytes(range(1, 17))
 ORDERS = {"orders": TopicState("orders", topic_id(RAW), False, ())}

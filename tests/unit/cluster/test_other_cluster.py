@@ -12,13 +12,13 @@ import pytest
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.errors import BrokerError, OtherClusterError
 from dashboard.domain.model import TopicPartition
+from tests.support.fake_broker import DROP, HANG, FakeBroker, topic
 from tests.unit.cluster.answers import (
     committed_answer,
     groups_answer,
     members_answer,
     offsets_answer,
 )
-from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
 from tests.unit.cluster.test_commit_offsets import committed, coordinator
 from tests.unit.cluster.test_delete_records import answer_done
 

@@ -12,7 +12,7 @@ from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.messages import ListPartitionReassignmentsResponse
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import Reassignment
-from tests.unit.cluster.fake_broker import FakeBroker
+from tests.support.fake_broker import FakeBroker
 
 NOT_CONTROLLER, TIMED_OUT, NO_RIGHT = 41, 7, 31
 

@@ -1,7 +1,5 @@
 """A broker's host in a temporary folder: a locked log dir, a cluster, verdicts."""
 
-# ruff: noqa: ARG002 - the signatures are LiveCluster's own
-
 from __future__ import annotations
 
 import subprocess
@@ -13,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import ClusterError
 from dashboard.domain import acts as words
 from dashboard.domain.model import (
-    ConfigEntry,
     LogDir,
     LogDirsAnswer,
     PartitionOffsets,
     PartitionState,
-    Reassignment,
     ReplicaSize,
     TopicPartition,
     TopicState,
@@ -30,6 +25,7 @@ from dashboard.orphans.sweep.report import Outcome, Report
 from dashboard.orphans.sweep.site import Options
 from dashboard.orphans.sweep.sweep import sweep
 from dashboard.orphans.verdicts import Verdict, Verdicts
+from tests.support.cluster import FakeCluster
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 
 LIVE = 40  # folders beside the orphan, so that one is less than 5 % of them
@@ -44,68 +40,26 @@ _LOCKER = (
 )
 
 
-class FakeCluster:
+class SweepCluster(FakeCluster):
     """A cluster with topic `live`, 40 partitions on broker 1; its parts can be changed."""
 
     def __init__(self, log_dirs: Iterable[str]) -> None:
-        self.id = "C"
-        self.alive: tuple[int, ...] = (1, 2)
+        super().__init__(0)
+        self.id, self.alive = "C", {1, 2}
         self.paths = list(log_dirs)
-        self.hidden: set[str] = set()  # ids of topics that we may not describe
         self.states = {"live": topic("live", "live567890123456789012", LIVE)}
-        self.moving: tuple[Reassignment, ...] = ()
         self.hosted = [ReplicaSize(1, self.paths[0], "live", p, 100, 0, False) for p in range(LIVE)]
-        self.errors: dict[int, str] = {}
-        self.settings = {"cleanup.policy": "delete", "retention.ms": "3600000"}  # of any topic
+        self.topic_configs = {"cleanup.policy": "delete", "retention.ms": "3600000"}
         # Log start and high watermark of any partition.
         self.ends: tuple[int | None, int | None] = (0, 0)
-        self.controller_at: datetime | ClusterError | None = None  # nobody tells it
 
-    def cluster_id(self) -> str:
-        return self.id
-
-    def controller_time(self) -> datetime | None:
-        if isinstance(self.controller_at, ClusterError):
-            raise self.controller_at
-        return self.controller_at
-
-    def configs(self, topics: Iterable[str]) -> tuple[ConfigEntry, ...]:
-        found = self.settings.items()
-        return tuple(ConfigEntry("topic", t, k, v, "DYNAMIC") for t in topics for k, v in found)
-
-    def offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, PartitionOffsets]:
+    def _offsets(self, key: TopicPartition) -> PartitionOffsets:
         start, end = self.ends
-        return {p: PartitionOffsets(*p, start, end, end) for p in partitions}
+        return PartitionOffsets(*key, start, end, end)
 
-    def alive_brokers(self) -> tuple[int, ...]:
-        return self.alive
-
-    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
-        wanted = self.states if names is None else names
-        missing = TopicState("", None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")
-        return {name: self.states.get(name, missing) for name in wanted}
-
-    def topic_of_id(self, topic_id: str) -> TopicState:
-        found = next((s for s in self.states.values() if s.topic_id == topic_id), None)
-        hidden = topic_id in self.hidden
-        error = "TOPIC_AUTHORIZATION_FAILED" if hidden else "UNKNOWN_TOPIC_ID"
-        return found or TopicState("", topic_id, False, (), error)
-
-    def reassignments(self) -> tuple[Reassignment, ...]:
-        return self.moving
-
-    def log_dirs(
-        self,
-        partitions: Iterable[TopicPartition] | None = None,
-        brokers: Iterable[int] | None = None,
-    ) -> LogDirsAnswer:
-        if self.errors:
-            return LogDirsAnswer((), (), self.errors)
-        asked = None if partitions is None else set(partitions)
-        found = [r for r in self.hosted if asked is None or (r.topic, r.partition) in asked]
-        return LogDirsAnswer(tuple(LogDir(1, p, None, None) for p in self.paths), tuple(found), {})
+    def log_dirs(self, *asked: Any, **more: Any) -> LogDirsAnswer:
+        self.dirs = [LogDir(b, path, None, None) for b in (1, 2) for path in self.paths]
+        return super().log_dirs(*asked, **more)
 
 
 def topic(name: str, topic_id: str, partitions: int = 1, **changed: Any) -> TopicState:
@@ -126,7 +80,7 @@ class Host:
         self.stray = self.disk.folder(STRAY)
         self.disk.segment(self.stray, 0)
         (self.log_dir / ".lock").touch()
-        self.live = FakeCluster([str(self.log_dir)])
+        self.live = SweepCluster([str(self.log_dir)])
         # The folder was put there just now; what is seen 20 s later may be of it.
         self.now = utc_now() + timedelta(minutes=2)
         self.stopped: str | None = None

@@ -146,7 +146,7 @@ def test_a_restore_of_a_live_name_never_meets_the_brokers_own_folder(host: Host)
 def test_a_restore_works_while_the_broker_is_down(host: Host) -> None:
     host.one()
     host.stop_broker()
-    host.live.alive = (2,)
+    host.live.alive = {2}
     assert put_back(host).state == "restored"
 
 

@@ -36,7 +36,7 @@ def due(host: Host, apply: bool = True) -> Outcome:
 
 
 def hidden(host: Host) -> None:
-    host.live.hidden.add(TOPIC_ID)
+    host.live.hidden_ids.add(TOPIC_ID)
 
 
 def hosted_without_a_folder(host: Host) -> None:
@@ -255,7 +255,7 @@ def test_the_last_copy_of_a_partition_that_was_forced_elsewhere_is_not_deleted(
 
 def test_a_topic_that_keeps_more_by_now_keeps_what_lies_in_quarantine(host: Host) -> None:
     aside = elsewhere_aside(host)
-    host.live.settings["retention.ms"] = "-1"
+    host.live.topic_configs["retention.ms"] = "-1"
     assert due(host).code == "last-copy"
     assert whole(aside)
 

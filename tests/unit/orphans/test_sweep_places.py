@@ -26,7 +26,7 @@ from tests.unit.orphans.sweep_host import STRAY, Host
     [
         (lambda host: setattr(host.live, "id", "other"), "CLUSTER_MISMATCH"),
         (lambda host: setattr(host.live, "alive", (2, 3)), "NODE_MISMATCH"),
-        (lambda host: setattr(host.live, "errors", {1: "CLUSTER_AUTHORIZATION_FAILED"}),
+        (lambda host: setattr(host.live, "dir_errors", {1: "CLUSTER_AUTHORIZATION_FAILED"}),
          "LOG_DIRS_UNKNOWN"),
         (lambda host: setattr(host.live, "paths", ["/other"]), "LOG_DIR_UNKNOWN"),
         (lambda host: host.stop_broker(), "NOT_ITS_DISK"),

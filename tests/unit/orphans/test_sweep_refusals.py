@@ -119,10 +119,10 @@ def test_a_name_that_kafka_cut_short(host: Host) -> None:
     del host.live.states["t" * 230]
     # By the cut name there is no such topic, and no list shows one that we may not describe.
     cut = replace(row, topic="t" * 214)
-    host.live.hidden.add(TOPIC_ID)
+    host.live.hidden_ids.add(TOPIC_ID)
     hidden = host.one(cut, apply=False)
     assert (hidden.code, "TOPIC_AUTHORIZATION_FAILED" in (hidden.reason or "")) == ("unknown", True)
-    host.live.hidden.clear()
+    host.live.hidden_ids.clear()
     assert host.one(cut).state == "moved"
 
 
@@ -165,7 +165,7 @@ def test_a_cleaner_that_was_killed_left_records_in_no_log_file(host: Host, name:
     log.rename(log.with_name(f"{0:020}{name}"))
     (host.stray / f"{500:020}.log").touch()
     host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2,), isr=(2,))
-    host.live.settings = {"cleanup.policy": "compact", "retention.ms": "-1"}
+    host.live.topic_configs = {"cleanup.policy": "compact", "retention.ms": "-1"}
     outcome = host.one(host.row(size_bytes=0))
     assert (outcome.code, name in str(outcome.reason)) == ("unusual", True)
 
@@ -265,7 +265,7 @@ def test_the_last_copy_of_a_partition_that_was_forced_elsewhere_stays(
     """Broker 1 was dead, and broker 2 was elected uncleanly: its log is in sync with itself."""
     host.live.states["gone"] = topic("gone", TOPIC_ID, leader_id=2, replicas=(2,), isr=(2,))
     host.live.ends, row = ends, host.row()
-    host.live.settings = {} if settings is None else host.live.settings | settings
+    host.live.topic_configs = {} if settings is None else host.live.topic_configs | settings
     host.now += LONG
     outcome = host.one(row)
     assert (outcome.state, outcome.code) == ("refused", "last-copy")

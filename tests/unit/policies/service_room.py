@@ -1,6 +1,5 @@
 """Streams applications in a cluster in memory, a journal in a file, and services on a clock."""
 
-# ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,14 +13,9 @@ from typing import Any
 from dashboard.core.canonical import written
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import (
-    ConfigEntry,
     DeleteRecordsResult,
     Group,
-    GroupListing,
-    GroupOffset,
-    PartitionState,
     TopicPartition,
-    TopicState,
 )
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.service import Service
@@ -32,9 +26,9 @@ from dashboard.settings.current import CurrentSettings
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.snapshots import ClusterStore, Store
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.support.collected import collected
 from tests.unit.policies.examples import policy
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Clock
 
 REPARTITION = 'preset = "repartition"\nmin_purge_interval_ms = 5000'
@@ -45,13 +39,17 @@ class Streams(FakeCluster):
 
     def __init__(self) -> None:
         super().__init__(0)
-        self.commits_of: dict[str, dict[TopicPartition, int]] = {}
+        self.offsets_of, self.topic_id = {}, "id-orders"
         self.plain: set[str] = set()  # groups that are no Streams applications
         self.down = False
-        self.unreadable: set[str] = set()  # topics whose configs are refused
         self.starts: list[tuple[datetime, TopicPartition]] = []
         self.now: datetime | None = None
         self.collect: Callable[[str], object] = lambda _: None  # has a snapshot show a new topic
+
+    def _asked(self, part: str) -> None:
+        if self.down:
+            raise ClusterError("no broker answers", "Start it.", retriable=True)
+        super()._asked(part)
 
     def topic(self, name: str, partitions: int = 1) -> None:
         self.collect(name)
@@ -69,84 +67,22 @@ class Streams(FakeCluster):
         """The group has read up to `offset`, or all."""
         key = TopicPartition(topic, partition)
         upto = self.parts[key].high_watermark if offset is None else offset
-        self.commits_of.setdefault(group, {})[key] = upto
+        self.offsets_of.setdefault(group, {})[key] = upto
 
     def log_start(self, topic: str, partition: int = 0) -> int:
         p = self.parts[TopicPartition(topic, partition)]
         return p.starts[p.leader_id or 1]
 
-    def controller_time(self) -> datetime | None:
-        return None
-
-    def cluster_id(self) -> str:
-        self._answers()
-        return self.id
-
-    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
-        self._answers()
-        known = sorted({key.topic for key in self.parts})
-        return {name: self._state(name) for name in (known if names is None else names)}
-
-    def _state(self, name: str) -> TopicState:
-        parts = tuple(
-            PartitionState(name, k.partition, p.leader_id, p.epoch, (1, 2, 3), p.isr)
-            for k, p in sorted(self.parts.items())
-            if k.topic == name
-        )
-        if not parts:
-            return TopicState(name, None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")
-        return TopicState(name, f"id-{name}", False, parts)
-
-    def configs(
-        self, topics: Iterable[str], brokers: Iterable[int] = ()
-    ) -> tuple[ConfigEntry, ...]:
-        self._answers()
-        return tuple(
-            ConfigEntry("topic", name, "cleanup.policy", "delete", "DEFAULT_CONFIG")
-            for name in topics
-            if name not in self.unreadable
-        )
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
-        self._answers()
-        offsets = tuple(
-            GroupOffset(group, *key, offset)
-            for group, by in sorted(self.commits_of.items())
-            for key, offset in sorted(by.items())
-        )
-        groups = tuple(
-            Group(
-                g, "classic", "Stable" if self.members.get(g) else "Empty", self.members.get(g, 0),
-                is_streams=g not in self.plain and _is_owner(g, by),
-            )
-            for g, by in sorted(self.commits_of.items())
-        )  # fmt: skip
-        return GroupListing(groups, offsets, self.incomplete)
+    def _group(self, name: str) -> Group:
+        is_streams = name not in self.plain and _is_owner(name, self.offsets_of[name])
+        return replace(super()._group(name), is_streams=is_streams)
 
     def delete_records(
-        self,
-        leader_id: int,
-        targets: Mapping[TopicPartition, int],
-        *,
-        timeout_ms: int,
-        leader_only: bool = False,
-        may_leave: Callable[[], bool] = lambda: True,
+        self, leader_id: int, targets: Mapping[TopicPartition, int], **more: Any
     ) -> DeleteRecordsResult:
-        self._answers()
-        if self.now is not None:
+        if self.now is not None and not self.down:
             self.starts += [(self.now, key) for key in targets]
-        return super().delete_records(
-            leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only,
-            may_leave=may_leave,
-        )  # fmt: skip
-
-    def offsets(self, *args: Any, **kwargs: Any) -> Any:
-        self._answers()
-        return super().offsets(*args, **kwargs)
-
-    def _answers(self) -> None:
-        if self.down:
-            raise ClusterError("no broker answers", "Start it.", retriable=True)
+        return super().delete_records(leader_id, targets, **more)
 
 
 def _is_owner(group: str, commits: Iterable[TopicPartition]) -> bool:

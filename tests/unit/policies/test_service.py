@@ -174,7 +174,7 @@ def test_one_guarded_partition_stops_no_other(room: ServiceRoom) -> None:
 def test_an_unreadable_topic_stops_its_application_alone(room: ServiceRoom) -> None:
     consumed(room)
     consumed(room, "orders-join-repartition", "orders")
-    room.live.unreadable = {"orders-join-repartition"}
+    room.live.config_errors = {"topic orders-join-repartition": "TOPIC_AUTHORIZATION_FAILED"}
     room.pass_time(room.service(), 1)
     assert room.live.log_start(TOPIC) == 10
     assert room.status()["errors"][0]["code"] == "CONFIGS_UNREADABLE"
@@ -183,7 +183,7 @@ def test_an_unreadable_topic_stops_its_application_alone(room: ServiceRoom) -> N
 def test_an_unreadable_topic_stops_no_other_of_its_application(room: ServiceRoom) -> None:
     consumed(room)
     consumed(room, "billing-join-repartition")
-    room.live.unreadable = {"billing-join-repartition"}
+    room.live.config_errors = {"topic billing-join-repartition": "TOPIC_AUTHORIZATION_FAILED"}
     room.pass_time(room.service(), 1)
     assert room.live.log_start(TOPIC) == 10
     assert room.live.log_start("billing-join-repartition") == 0

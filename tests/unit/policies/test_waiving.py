@@ -144,7 +144,7 @@ def test_a_group_that_is_listed_holds_as_ever_and_is_named(room: Room, members: 
 
 
 def test_a_listed_group_whose_offset_is_gone_is_guarded_by_name(room: Room) -> None:
-    room.live.commits_of["old"] = {}
+    room.live.offsets_of["old"] = {}
     status = room.cycle()
     assert (status["state"], room.runs(), room.live.log_start(TOPIC)) == ("refused", [], 0)
     assert any("group old is gone" in why for why in room.guards())
@@ -280,7 +280,7 @@ def test_nobody_is_waived_by_a_list_that_may_lack_a_group(room: Room) -> None:
 
 def test_the_last_reader_of_a_topic_is_not_waived_away(room: Room) -> None:
     """That nobody reads it is more than the definition says."""
-    del room.live.commits_of["shop"]
+    del room.live.offsets_of["shop"]
     room.settings = replace(
         room.settings, policies=(policy(f'{TEXT}\nwaive = {{ "old" = "x", "shop" = "y" }}'),)
     )

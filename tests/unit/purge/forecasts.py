@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from dashboard.domain.model import (
-    Broker,
     GroupListing,
     PartitionState,
     ReplicaOffsets,
@@ -16,8 +15,8 @@ from dashboard.domain.model import (
     TopicState,
 )
 from dashboard.purge.forecast.reading import Reading
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 
 EVEN = {1: 100, 2: 100, 3: 100}
 KEY = TopicPartition(TOPIC, 0)
@@ -73,15 +72,6 @@ class Answering(FakeCluster):
     def __init__(self, partitions: int = 1) -> None:
         super().__init__(partitions)
         self.looks = 0
-        self.isr: dict[int, tuple[int, ...]] = {}
-
-    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
-        found = super().topics(names)[TOPIC]
-        parts = tuple(replace(p, isr=self.isr.get(p.partition, p.isr)) for p in found.partitions)
-        return {TOPIC: replace(found, partitions=parts)}
-
-    def brokers(self, assigned: Iterable[int] = ()) -> tuple[Broker, ...]:
-        return tuple(Broker(i, "h", 1, api_versions={"DeleteRecords": 2}) for i in (1, 2, 3))
 
     def replica_offsets(
         self,

@@ -20,8 +20,8 @@ from dashboard.purge.plan.resolve import resolve
 from dashboard.purge.plan.targets import parse_target
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from dashboard.settings.settings import PurgeSettings
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import NOW, TOPIC, declared
-from tests.unit.purge.fake_cluster import FakeCluster
 
 # How long a run is watched: every segment has left in half of it, and an hour's looks, the
 # product's default, took two thirds of the time of all tests that watch.

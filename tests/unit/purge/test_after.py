@@ -23,8 +23,8 @@ from dashboard.purge.receipt.alerts import (
     reverted_said,
 )
 from dashboard.purge.receipt.replica_watch import Closing
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_journal import insert
 from tests.unit.purge.test_plan import free_plan

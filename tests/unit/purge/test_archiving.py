@@ -37,9 +37,9 @@ from dashboard.purge.journal.rows import Options, RunView
 from dashboard.purge.plan.facts import partition_facts
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.archive import ArchiveSettings
+from tests.support.cluster import FakeCluster
 from tests.support.kept_log import columns
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
 
 SETTINGS = ArchiveSettings(part_bytes=400, readers=2)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.cli.purge.lift_flags import parse_lift
-from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.domain.model import Group, GroupOffset, TopicPartition
 from dashboard.history.past_groups import deleted
 from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
@@ -25,9 +24,9 @@ from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.sections import SnapshotSettings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
+from tests.support.cluster import FakeCluster
 from tests.support.collected import NOTHING_HIDDEN
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_memory_age import SETTINGS
 
@@ -139,22 +138,24 @@ def test_an_offset_of_an_earlier_topic_of_the_name_tells_nothing_of_this_one(
     assert names(plan_of(live, store)) == [["no-committed-offset"], ["no-committed-offset"]]
 
 
-class Reading(FakeCluster):
+def reading() -> FakeCluster:
     """Group etl has members on both partitions, and no offset."""
+    live = FakeCluster(2)
+    both = (TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1))
+    live.others = ((Group("etl", "classic", "Stable", 1, both),), ())
+    live.offsets_of = {}
+    return live
 
-    def groups(self, *_: object, **__: object) -> GroupListing:
-        both = (TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1))
-        return GroupListing((Group("etl", "classic", "Stable", 1, both),), ())
 
-
-class Nobody(FakeCluster):
-    def groups(self, *_: object, **__: object) -> GroupListing:
-        return GroupListing((), ())
+def nobody() -> FakeCluster:
+    live = FakeCluster(2)
+    live.offsets_of = {}
+    return live
 
 
 @pytest.mark.parametrize(
     ("live", "guard"),
-    [(Reading(2), "members-without-commits"), (Nobody(2), "no-committed-offset")],
+    [(reading(), "members-without-commits"), (nobody(), "no-committed-offset")],
 )
 def test_one_that_a_snapshot_met_reading_from_nowhere_does_not_count_when_it_is_down(
     store: ClusterStore, live: FakeCluster, guard: str
@@ -177,7 +178,7 @@ def test_one_that_is_gone_sooner_than_kafka_drops_it_was_deleted_to_read_all_aga
     """As Connect resets a sink's offsets: until its first member joins nobody lists it."""
     snapshot(store, minutes_ago, READ, members=members)
     snapshot(store, 5)
-    plan = plan_of(Nobody(2), store)
+    plan = plan_of(nobody(), store)
     assert names(plan) == ([["no-committed-offset"]] * 2 if held else [[], []])
     if held:
         assert "Group etl is listed no more" in plan.partitions[0].guards[0].reason
@@ -196,7 +197,7 @@ def test_how_long_ago_it_had_members_is_told_by_proved_clocks_whatever_ids_say(
     snapshot(store, ago // 2, ahead=ahead)
     for minutes_ago in (ago // 3, 5):
         snapshot(store, minutes_ago)
-    assert names(plan_of(Nobody(2), store)) == ([["no-committed-offset"]] * 2 if held else [[], []])
+    assert names(plan_of(nobody(), store)) == ([["no-committed-offset"]] * 2 if held else [[], []])
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ def test_one_that_the_plan_saw_and_nobody_lists_before_sending_is_refused_by_nam
     live.offsets_of = {"etl": {0: 90, 1: 90}}
     plan = plan_of(live, store)
     rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.free_partitions]
-    found = recheck(Nobody(2), plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    found = recheck(nobody(), plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
     assert (len(rows), found.allowed) == (2, {})
     assert "Group etl is listed no more" in found.refused[TopicPartition(TOPIC, 1)].reason
 
@@ -265,7 +266,7 @@ def test_the_order_of_what_was_seen_is_not_that_of_clocks_that_were_wrong(
     snapshot(store, 55, members=True, ahead=after)
     snapshot(store, 5)
 
-    assert names(plan_of(Nobody(2), store)) == [["no-committed-offset"]] * 2
+    assert names(plan_of(nobody(), store)) == [["no-committed-offset"]] * 2
 
 
 @pytest.mark.parametrize("behind", [0, 30])
@@ -281,7 +282,7 @@ def test_one_that_was_met_after_the_plan_has_begun_anew_whatever_the_collectors_
     snapshot(store, -10, members=True, ahead=-behind)
 
     later = NOW + timedelta(minutes=20)
-    found = recheck(Nobody(2), plan, rows, later, standards(SETTINGS, store, [TOPIC], later))
+    found = recheck(nobody(), plan, rows, later, standards(SETTINGS, store, [TOPIC], later))
 
     assert (len(rows), found.allowed) == (2, {})
     assert {refusal.name for refusal in found.refused.values()} == {"no-committed-offset"}
@@ -300,8 +301,8 @@ def test_that_it_was_met_is_not_thinned_out_while_no_analysis_knows_it(store: Cl
 
     assert prune_snapshots(store, SnapshotSettings(), NOW).removed
 
-    assert names(plan_of(Nobody(2), store)) == [["no-committed-offset"]] * 2
-    found = recheck(Nobody(2), plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    assert names(plan_of(nobody(), store)) == [["no-committed-offset"]] * 2
+    found = recheck(nobody(), plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
     assert (len(rows), found.allowed) == (2, {})
 
 
@@ -309,7 +310,7 @@ def test_one_that_had_committed_when_it_was_met_counts_where_it_stood(store: Clu
     snapshot(store, 25 * 60, READ, members=True)
     snapshot(store, 5)
 
-    plan = plan_of(Nobody(2), store)
+    plan = plan_of(nobody(), store)
 
     assert names(plan) == [[], []]
     assert [part.target_offset for part in plan.partitions] == [90, 90]
@@ -326,29 +327,18 @@ def test_an_offset_that_was_deleted_by_hand_after_the_plan_stands_for_nothing(ro
     assert room.live.sent == []
 
 
-class _Reading(FakeCluster):
-    """A member of `etl` is assigned both partitions."""
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
-        found = super().groups(topics, with_offsets=with_offsets)
-        both = (TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1))
-        etl = Group("etl", "classic", "Stable", 1, both)
-        return replace(found, groups=(*(g for g in found.groups if g.group_id != "etl"), etl))
-
-
 @pytest.mark.parametrize(
     ("live", "guard"),
-    [(FakeCluster, "no-committed-offset"), (_Reading, "members-without-commits")],
+    [(nobody(), "no-committed-offset"), (reading(), "members-without-commits")],
 )
 def test_what_it_would_lose_counts_from_the_log_start_where_its_place_is_unknown(
-    store: ClusterStore, live: type[FakeCluster], guard: str
+    store: ClusterStore, live: FakeCluster, guard: str
 ) -> None:
     """`etl` committed 5 on one partition and nothing on the other one, of which it once read 90."""
     snapshot(store, 60, READ)
-    now = live(2)
-    now.offsets_of = {"etl": {0: 5}, "h": {0: 95, 1: 95}}
+    live.offsets_of = {"etl": {0: 5}, "h": {0: 95, 1: 95}}
     request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
-    plan = read_live(now, SETTINGS, store, request, now=NOW).plan([Lift(guard, "why", "etl")])
+    plan = read_live(live, SETTINGS, store, request, now=NOW).plan([Lift(guard, "why", "etl")])
     assert [p.free for p in plan.partitions] == [True, True]
     etl, _ = preview(plan, NOW).groups
     target = plan.partitions[1].target_offset

@@ -16,8 +16,8 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target
 from dashboard.store import clocks
 from dashboard.store.snapshots import ClusterStore, Store
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.test_memory_age import SETTINGS, shown, taken
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.core.canonical import canonical, digest
 from dashboard.core.errors import ClusterError, PlanError
-from dashboard.domain.model import EpochEnd, GroupListing, OffsetAtTime, TopicPartition
+from dashboard.domain.model import EpochEnd, OffsetAtTime, TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.rows import PartitionRow
@@ -25,8 +25,8 @@ from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.resolve import History, LogEnd, replay_windows
 from tests.simulation.reads import epoch_end
 from tests.simulation.records import Replica
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Room
 
 SAID = "Group {} committed 1000 in leader epoch 5, which ended at 600 in the log as it is now"
@@ -40,26 +40,16 @@ class Regrown(FakeCluster):
         part = FakePartition({1: 0, 2: 0, 3: 0}, epoch=7, high_watermark=1500)
         part.last_stable_offset, part.epoch_ends = 1500, dict(ends)
         self.parts = {KEY: part}
-        self.epochs: dict[str, int] = epochs or {"a": 5}
-        self.offsets_of = {name: {0: 1000} for name in self.epochs}
+        self.commit_epochs = {**epochs} or {"a": 5}
+        self.offsets_of = {name: {0: 1000} for name in self.commit_epochs}
         self.asked: list[int] = []
         self.error: str | None = None
-        self.unread: ClusterError | None = None
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
-        found = super().groups(topics, with_offsets=with_offsets)
-        told = (replace(o, leader_epoch=self.epochs[o.group_id]) for o in found.offsets)
-        return replace(found, offsets=tuple(told))
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         self.asked += epochs.values()
         if self.error:
             return {k: EpochEnd(*k, None, None, self.error) for k in epochs}
         return super().epoch_ends(epochs)
-
-    def controller_time(self) -> None:
-        if self.unread is not None:
-            raise self.unread
 
 
 @pytest.fixture
@@ -305,10 +295,12 @@ def test_while_the_clusters_clock_cannot_be_read_nothing_is_sent(room: Room) -> 
     live = Regrown({5: 1000, 6: 1000})
     room.live = live
     plan = room.plan()
-    live.unread = ClusterError("the controller's clock cannot be read (X)", "", code="CLOCK_UNREAD")
+    live.controller_at = ClusterError(
+        "the controller's clock cannot be read (X)", "", code="CLOCK_UNREAD"
+    )
     again = looked(room, plan)
     assert again.refused == {}
     assert again.unreadable[KEY].name == "target-unresolved"
     assert "so nobody knows whether this host's is right" in again.unreadable[KEY].reason
-    live.unread = None
+    live.controller_at = None
     assert [*looked(room, plan).allowed] == [KEY]

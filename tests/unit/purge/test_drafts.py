@@ -17,9 +17,9 @@ from dashboard.purge.plan.guards import Lift
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore, Store
+from tests.support.cluster import FakeCluster
 from tests.support.collected import collected
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 
 
 def read(tmp_path: Path, partitions: int) -> Read:

@@ -149,7 +149,7 @@ def test_a_dead_replica_stays_named_when_the_topic_cannot_be_read_any_more(
     for _ in range(3):
         watching.step()
         room.clock.sleep(60)
-    room.live.topic_error = error
+    room.live.topic_errors["orders"] = error
     while watching.step() is not None:
         room.clock.sleep(60)
     after = room.journal.run(view.run.run_id)
@@ -190,8 +190,8 @@ def test_watching_ends_when_the_cluster_is_gone_and_may_be_taken_up_again(room: 
     ("change", "error"),
     [
         ({"topic_id": "id-2"}, "topic-id-changed"),
-        ({"topic_error": "UNKNOWN_TOPIC_OR_PARTITION"}, "topic-id-changed"),
-        ({"topic_error": "TOPIC_AUTHORIZATION_FAILED"}, "TOPIC_AUTHORIZATION_FAILED"),
+        ({"topic_errors": {"orders": "UNKNOWN_TOPIC_OR_PARTITION"}}, "topic-id-changed"),
+        ({"topic_errors": {"orders": "TOPIC_AUTHORIZATION_FAILED"}}, "TOPIC_AUTHORIZATION_FAILED"),
         ({"id": "cluster-2"}, "cluster-mismatch"),
         ({"offsets_of": {"a": {0: 60}, "b": {0: 7}}}, "unread-by-group"),
         ({"offsets_of": {"a": {0: 59}}}, "unread-by-group"),

@@ -202,7 +202,7 @@ def test_a_healthy_cluster_is_read_once_and_no_group_is_asked_for() -> None:
 
 def test_partitions_with_a_follower_out_of_sync_are_read_twice_a_second_apart() -> None:
     live = Answering(2)
-    live.isr = {0: (1, 2)}
+    live.parts[KEY].isr = (1, 2)
     slept: list[float] = []
     found = forecast_reading.read(live, list(live.parts), now=lambda: NOW, sleep=slept.append)
 

@@ -31,9 +31,9 @@ from dashboard.purge.plan.targets import Target, parse_target
 from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
+from tests.support.cluster import FakeCluster
 from tests.support.collected import NOTHING_HIDDEN, taken
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Clock
 
 JANUARY, MAY, JUNE, JULY = (datetime(2025, m, 1, tzinfo=NOW.tzinfo) for m in (1, 5, 6, 7))

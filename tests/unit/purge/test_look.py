@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +12,8 @@ import pytest
 
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.domain.model import (
-    Authorized,
     OffsetAtTime,
-    PartitionOffsets,
-    PartitionState,
     TopicPartition,
-    TopicState,
 )
 from dashboard.domain.records import LookedAt, Record, Span
 from dashboard.people.people import Actor
@@ -25,6 +21,7 @@ from dashboard.purge.evidence import look as looking
 from dashboard.purge.evidence.look import LookRequest, Oldest, look, oldest, planned
 from dashboard.settings.people import PeopleSettings
 from dashboard.settings.settings import Settings
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.unit.cli.plans import CLUSTER_ID, a_plan, known_cluster
 
 ORDERS = TopicPartition("orders", 0)
@@ -32,45 +29,27 @@ ASKED = LookRequest({ORDERS: 600}, {"orders": "id"}, sampled=3)
 READ = frozenset({"Read", "Describe"})
 
 
-class Live:
+class Live(FakeCluster):
     """What is asked of a cluster before a consumer reads."""
 
     def __init__(self) -> None:
-        self.id = CLUSTER_ID
-        self.offsets_topic: str | None = None
-        self.rights: frozenset[str] | None = READ
-        self.topic_id = "id"
-        self.place = PartitionOffsets("orders", 0, 100, 900, 1000)
-        self.found: dict[int, OffsetAtTime] = {}
+        super().__init__()
+        self.id, self.topic_id, self.rights = CLUSTER_ID, "id", READ
+        self.parts[ORDERS] = FakePartition({1: 100}, 1, 0, 1000, 900)
 
-    def __enter__(self) -> Live:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def cluster_id(self) -> str:
-        return self.id
+    def finds(self, *found: OffsetAtTime) -> None:
+        """These are the oldest records of the only partitions."""
+        self.first_at = {TopicPartition(one.topic, one.partition): one for one in found}
+        self.parts = dict.fromkeys(self.first_at, self.parts[min(self.parts)])
 
     def principal(self) -> str:
         return "User:eve"
 
-    def topics(self, names: list[str]) -> dict[str, TopicState]:
-        error = self.offsets_topic if names == ["__consumer_offsets"] else None
-        parts = tuple(
-            PartitionState("orders", partition, 1, 0, (1,), (1,)) for partition in self.found
-        )
-        return {name: TopicState(name, self.topic_id, False, parts, error) for name in names}
-
-    def authorized(self, topics: list[str], _: object) -> Authorized:
-        return Authorized(None, dict.fromkeys(topics, self.rights), {})
-
-    def offsets(self, keys: Mapping[TopicPartition, int], _: object) -> Any:
-        return dict.fromkeys(keys, self.place)
-
-    def offsets_at(self, keys: list[TopicPartition], at: datetime) -> Any:
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]:
         assert at.timestamp() == 0
-        return {key: self.found[key.partition] for key in keys}
+        return super().offsets_at(partitions, at)
 
 
 @pytest.fixture
@@ -124,7 +103,7 @@ def test_nothing_above_the_high_watermark_is_asked_for(
 def test_where_nothing_lies_below_the_target_no_consumer_is_made(
     live: Live, spans: Spans, settings: Settings
 ) -> None:
-    live.place = replace(live.place, log_start_offset=600)
+    live.parts[ORDERS].starts = {1: 600}
     (row,) = rows(settings)
     assert (row.error, row.first, spans) == (None, None, [])
 
@@ -163,7 +142,7 @@ def test_another_topic_of_that_name_is_not_read(
 def test_a_consumer_that_would_make_a_topic_is_not_made(
     live: Live, spans: Spans, settings: Settings
 ) -> None:
-    live.offsets_topic = "UNKNOWN_TOPIC_OR_PARTITION"
+    live.topic_errors = {"__consumer_offsets": "UNKNOWN_TOPIC_OR_PARTITION"}
     with pytest.raises(RefusedError) as refused:
         rows(settings)
     assert (refused.value.code, spans) == ("OFFSETS_TOPIC_UNSEEN", [])
@@ -201,24 +180,24 @@ EARLY, LATE = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
 def test_the_oldest_record_is_the_earliest_first_one_of_a_partition(
     live: Live, settings: Settings
 ) -> None:
-    live.found = {
-        0: OffsetAtTime("orders", 0, 100, at=LATE),
-        1: OffsetAtTime("orders", 1, 7, at=EARLY),
-        2: OffsetAtTime("orders", 2, None),
-        3: OffsetAtTime("orders", 3, 4),  # written before records bore times
-    }
+    live.finds(
+        OffsetAtTime("orders", 0, 100, at=LATE),
+        OffsetAtTime("orders", 1, 7, at=EARLY),
+        OffsetAtTime("orders", 2, None),
+        OffsetAtTime("orders", 3, 4),  # written before records bore times
+    )
     assert oldest(settings, settings.data, None, ["orders"]) == (Oldest("orders", EARLY, 1),)
-    live.found = {2: live.found[2]}
+    live.finds(OffsetAtTime("orders", 2, None))
     assert oldest(settings, settings.data, None, ["orders"]) == (Oldest("orders", None),)
 
 
 def test_a_partition_that_does_not_tell_its_oldest_record_is_named(
     live: Live, settings: Settings
 ) -> None:
-    live.found = {
-        0: OffsetAtTime("orders", 0, 100, at=LATE),
-        1: OffsetAtTime("orders", 1, None, "LEADER_NOT_AVAILABLE"),
-    }
+    live.finds(
+        OffsetAtTime("orders", 0, 100, at=LATE),
+        OffsetAtTime("orders", 1, None, "LEADER_NOT_AVAILABLE"),
+    )
     (found,) = oldest(settings, settings.data, None, ["orders"])
     assert found == Oldest("orders", LATE, 0, "orders-1: LEADER_NOT_AVAILABLE")
     live.id = "another"

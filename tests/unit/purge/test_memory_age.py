@@ -21,10 +21,10 @@ from dashboard.settings.policies.section import POLICY_LIFTABLE
 from dashboard.settings.settings import PurgeSettings, Settings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
+from tests.support.cluster import FakeCluster
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 DECLARED = TopicDeclaration(TOPIC, "team", "groups", timedelta(0), "ann", "2026-01-01")
@@ -249,7 +249,7 @@ def week_of_service(tmp_path: Path, *, watched: bool, hidden: bool = False, **de
     room.live.commit("month-end", "orders", offset=10)
     for day in range(9):
         if day == 8:
-            del room.live.commits_of["month-end"]
+            del room.live.offsets_of["month-end"]
         if watched:
             collect(room, hidden, **details)
         with_service(room)
@@ -259,7 +259,7 @@ def week_of_service(tmp_path: Path, *, watched: bool, hidden: bool = False, **de
 
 def collect(room: ServiceRoom, hidden: bool, **details: Any) -> None:
     """A snapshot of the groups, or none of them where it may not see all, or the topic."""
-    seen = {} if details or hidden else room.live.commits_of
+    seen = {} if details or hidden else room.live.offsets_of
     rows = [(group, key.partition, at) for group, by in seen.items() for key, at in by.items()]
     writer = room.store.begin("snapshots", room.clock())
     writer.write(

@@ -22,9 +22,9 @@ from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
+from tests.support.cluster import FakeCluster
 from tests.support.collected import NOTHING_HIDDEN
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.test_memory_age import SETTINGS
 
 OLD = "elsewhere"

@@ -23,8 +23,8 @@ from dashboard.purge.receipt.model import Sample
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import NOTHING_STORED
 from tests.support.at_once import READERS
+from tests.support.fake_broker import FakeBroker, topic
 from tests.unit.cluster.answers import offsets_answer
-from tests.unit.cluster.fake_broker import FakeBroker, topic
 from tests.unit.cluster.test_delete_records import answer_done
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, partition
 from tests.unit.purge.room import Room

@@ -14,8 +14,8 @@ from dashboard.purge.execute.topic_identity import UNCERTAIN
 from dashboard.purge.receipt.model import Receipt, ReplicaSample, Sample
 from dashboard.purge.receipt.receipt_bytes import leaving
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
+from tests.support.cluster import FakePartition
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakePartition
 from tests.unit.purge.room import WATCHED, Room
 
 KEY = TopicPartition(TOPIC, 0)
@@ -113,11 +113,11 @@ def test_a_later_purge_of_the_new_topic_waits_for_nothing_of_the_old(
 @pytest.mark.parametrize("error", ["TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"])
 def test_a_topic_that_is_hidden_is_not_gone(room: Room, watch: ReplicaWatch, error: str) -> None:
     """No receipt is final, and no truncation stands, by leaders that nobody could read."""
-    room.live.topic_error = error
+    room.live.topic_errors[TOPIC] = error
     room.live.parts[KEY].starts = {1: 0, 2: 0, 3: 0}
     room.live.elect(2)
     assert not followed(room, watch).final
-    room.live.topic_error = None
+    room.live.topic_errors.clear()
     watch.step()
     assert room.journal.runs()[0].state == "partial"
     (row,) = room.journal.partitions(room.journal.runs()[0].run_id)
@@ -136,7 +136,7 @@ def test_a_topic_that_is_hidden_is_not_gone(room: Room, watch: ReplicaWatch, err
 def test_a_topic_is_gone_by_an_answer_that_says_so(
     room: Room, error: str | None, told: str
 ) -> None:
-    room.live.topic_error = error
+    room.live.topic_errors[TOPIC] = error
     seen = read_back(room.live, {KEY: 60}, {TOPIC: "another"})
     assert (seen[KEY].error, seen[KEY].leader_log_start_offset) == (told, None)
 
@@ -173,7 +173,7 @@ def test_a_topic_is_not_gone_by_a_broker_that_never_heard_of_it(
 def test_without_controllers_that_tell_all_live_brokers_must_say_that_it_is_gone(
     room: Room, silent: bool
 ) -> None:
-    room.live.controllers, room.live.topic_error = None, "UNKNOWN_TOPIC_OR_PARTITION"
+    room.live.controllers, room.live.topic_errors = None, {TOPIC: "UNKNOWN_TOPIC_OR_PARTITION"}
     room.live.broker_says = {2: "NOT_ANSWERED"} if silent else {}
     seen = read_back(room.live, {KEY: 60}, {TOPIC: "id-1"})[KEY]
     assert seen.error == ("UNKNOWN_TOPIC_OR_PARTITION" if silent else GONE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,13 +13,8 @@ import pytest
 from dashboard.core.canonical import canonical, digest
 from dashboard.core.errors import PlanError
 from dashboard.domain.model import (
-    ConfigEntry,
     Group,
-    GroupListing,
-    GroupOffset,
-    PartitionState,
     TopicPartition,
-    TopicState,
 )
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
@@ -31,8 +25,8 @@ from dashboard.purge.plan.plan import Plan, build
 from dashboard.purge.plan.preview import GroupPartitions, preview
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.settings.settings import PurgeSettings
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.unit.purge.facts_of import NOW, declared
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Room
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -41,48 +35,12 @@ TARGET = 80
 
 
 class TwoTopics(FakeCluster):
-    """Topics `a` and `b`; group `all` read everything, others are what `groups_of` says."""
+    """Topics `a` and `b`; group `all` read everything."""
 
     def __init__(self, *keys: TopicPartition) -> None:
-        super().__init__()
+        super().__init__(0)
         self.parts = {key: FakePartition({1: 0, 2: 0, 3: 0}) for key in keys or (A, B)}
-        self.commits_of: dict[str, dict[TopicPartition, int | None]] = {}
-        self.others: tuple[Group, ...] = ()
-        self.nameless = False  # brokers before 2.8 tell no topic ids
-
-    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
-        return {
-            name: TopicState(
-                name, None if self.nameless else f"id-{name}", False,
-                tuple(PartitionState(name, key.partition, p.leader_id, p.epoch, (1, 2, 3), p.isr)
-                      for key, p in sorted(self.parts.items()) if key.topic == name),
-            )
-            for name in sorted({key.topic for key in self.parts})
-            if names is None or name in set(names)
-        }  # fmt: skip
-
-    def configs(
-        self, topics: Iterable[str], brokers: Iterable[int] = ()
-    ) -> tuple[ConfigEntry, ...]:
-        del brokers
-        return tuple(
-            ConfigEntry("topic", name, "cleanup.policy", "delete", "DEFAULT_CONFIG")
-            for name in topics
-        )
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
-        del topics, with_offsets
-        commits = {"all": dict.fromkeys(self.parts, 100), **self.commits_of}
-        classic = tuple(
-            Group(name, "classic", "Empty", 0)
-            for name in commits
-            if name not in {g.group_id for g in self.others}
-        )
-        offsets = tuple(
-            GroupOffset(name, *key, offset) for name, by in commits.items() for key, offset in
-            by.items()
-        )  # fmt: skip
-        return GroupListing((*classic, *self.others), offsets)
+        self.offsets_of = {"all": dict.fromkeys(self.parts, 100)}
 
 
 def planned(live: TwoTopics, *overrides: str) -> Plan:
@@ -124,9 +82,9 @@ def looked(live: TwoTopics, plan: Plan) -> Rechecked:
 @pytest.mark.parametrize("override", ["unread-by-group:g", "unread-by-group"])
 def test_a_loss_that_was_accepted_on_one_topic_is_not_accepted_on_another(override: str) -> None:
     live = TwoTopics()
-    live.commits_of = {"g": {A: 10}}
+    live.offsets_of["g"] = {A: 10}
     plan = planned(live, override)
-    live.commits_of["g"][B] = 5  # its first commit there, after the plan
+    live.offsets_of["g"][B] = 5  # its first commit there, after the plan
     found = looked(live, plan)
     assert list(found.allowed) == [A]
     assert found.refused[B].name == "unread-by-group"
@@ -136,29 +94,29 @@ def test_a_loss_that_was_accepted_on_one_topic_is_not_accepted_on_another(overri
 
 def test_nor_is_it_on_another_partition_of_the_topic() -> None:
     live = TwoTopics(A, A1)
-    live.commits_of = {"g": {A: 10}}
+    live.offsets_of["g"] = {A: 10}
     plan = planned(live, "unread-by-group:g", "no-committed-offset:g")
-    live.commits_of["g"][A1] = 5
+    live.offsets_of["g"][A1] = 5
     found = looked(live, plan)
     assert (list(found.allowed), found.refused[A1].name) == ([A], "unread-by-group")
 
 
 def test_a_group_that_went_on_where_its_loss_was_accepted_is_no_refusal() -> None:
     live = TwoTopics()
-    live.commits_of = {"g": {A: 10, B: 90}}
+    live.offsets_of["g"] = {A: 10, B: 90}
     plan = planned(live, "unread-by-group:g")
-    live.commits_of["g"][A] = 20
+    live.offsets_of["g"][A] = 20
     assert sorted(looked(live, plan).allowed) == [A, B]
-    live.commits_of["g"][A] = 9
+    live.offsets_of["g"][A] = 9
     assert "moved back from 10 to 9" in looked(live, plan).refused[A].reason
 
 
 def test_a_group_without_a_commit_is_accepted_only_where_it_had_none() -> None:
     live = TwoTopics(A, A1, B, TopicPartition("b", 1))
-    live.commits_of = {"g": {A: 90}}
+    live.offsets_of["g"] = {A: 90}
     plan = planned(live, "no-committed-offset:g")
     assert sorted(looked(live, plan).allowed) == sorted(live.parts)
-    live.commits_of["g"][B] = 90  # it begins on b, and has no commit on b-1 yet
+    live.offsets_of["g"][B] = 90  # it begins on b, and has no commit on b-1 yet
     found = looked(live, plan)
     assert sorted(found.allowed) == [A, A1, B]
     assert found.refused[TopicPartition("b", 1)].name == "no-committed-offset"
@@ -166,22 +124,22 @@ def test_a_group_without_a_commit_is_accepted_only_where_it_had_none() -> None:
 
 def test_a_member_without_commits_is_accepted_only_where_it_read_when_planned() -> None:
     live = TwoTopics()
-    live.others = (Group("g", "consumer", "Stable", 1, (A,)),)
-    live.commits_of = {"g": {}}
+    live.others = ((Group("g", "consumer", "Stable", 1, (A,)),), ())
+    live.offsets_of["g"] = {}
     plan = planned(live, "members-without-commits:g")
     assert sorted(looked(live, plan).allowed) == [A, B]
-    live.others = (Group("g", "consumer", "Stable", 1, (A, B)),)
+    live.others = ((Group("g", "consumer", "Stable", 1, (A, B)),), ())
     found = looked(live, plan)
     assert (list(found.allowed), found.refused[B].name) == ([A], "members-without-commits")
 
 
 def test_a_share_group_is_accepted_only_where_it_read_when_planned() -> None:
     live = TwoTopics()
-    live.others = (Group("s", "share", "Stable", 1, (A,)),)
-    live.commits_of = {"s": {A: None}}
+    live.others = ((Group("s", "share", "Stable", 1, (A,)),), ())
+    live.offsets_of["s"] = {A: None}
     plan = planned(live, "share-group:s")
     assert sorted(looked(live, plan).allowed) == [A, B]
-    live.commits_of["s"][B] = None
+    live.offsets_of["s"][B] = None
     found = looked(live, plan)
     assert (list(found.allowed), found.refused[B].name) == ([A], "share-group")
 
@@ -191,7 +149,7 @@ def test_what_was_accepted_ends_at_the_log_start_that_was_shown() -> None:
     live = TwoTopics(A, B)
     live.parts[A] = FakePartition({1: 60, 2: 60, 3: 0})
     live.parts[B] = FakePartition({1: 60, 2: 60, 3: 0})
-    live.commits_of = {"g": {A: 10}, "dead": {B: 10}}
+    live.offsets_of |= {"g": {A: 10}, "dead": {B: 10}}
     plan = planned(live, "unread-by-group:g", "unread-by-group:dead")
     live.elect(3)
     found = looked(live, plan)
@@ -203,7 +161,7 @@ def test_a_waiver_ends_there_too() -> None:
     live = TwoTopics(A, B)
     for key in (A, B):
         live.parts[key] = FakePartition({1: 60, 2: 60, 3: 0})
-    live.commits_of = {"dead": {A: 10, B: 65}}
+    live.offsets_of["dead"] = {A: 10, B: 65}
     plan = waiving(live, "dead")
     live.elect(3)
     found = looked(live, plan)
@@ -218,8 +176,8 @@ def test_a_waiver_of_a_group_without_an_offset_that_tells_ends_there_too(
     """It reads the partition and never committed, or stands past the end of the log."""
     live = TwoTopics(A)
     live.parts[A] = FakePartition({1: 60, 2: 60, 3: 0})
-    live.commits_of = {"all": {A: 100}, "w": commits}
-    live.others = (Group("w", "classic", "Stable", 1, (A,)),)
+    live.offsets_of |= {"all": {A: 100}, "w": commits}
+    live.others = ((Group("w", "classic", "Stable", 1, (A,)),), ())
     plan = waiving(live, "w")
     assert list(looked(live, plan).allowed) == [A]
     live.elect(3)
@@ -229,8 +187,8 @@ def test_a_waiver_of_a_group_without_an_offset_that_tells_ends_there_too(
 
 def test_the_preview_says_what_a_waived_group_without_a_commit_may_lose() -> None:
     live = TwoTopics(A)
-    live.others = (Group("w", "classic", "Stable", 1, (A,)),)
-    live.commits_of = {"w": {}}
+    live.others = ((Group("w", "classic", "Stable", 1, (A,)),), ())
+    live.offsets_of["w"] = {}
     shown = preview(waiving(live, "w"), NOW)
     (lost,) = [row for row in shown.groups if row.group_id == "w"]
     assert (lost.waived, lost.remembered, lost.partitions) == (True, False, 1)
@@ -240,8 +198,8 @@ def test_the_preview_says_what_a_waived_group_without_a_commit_may_lose() -> Non
 
 def test_the_preview_says_what_a_group_may_lose_whose_guard_was_lifted() -> None:
     live = TwoTopics(A)
-    live.others = (Group("g", "consumer", "Stable", 1, (A,)),)
-    live.commits_of = {"g": {}}
+    live.others = ((Group("g", "consumer", "Stable", 1, (A,)),), ())
+    live.offsets_of["g"] = {}
     shown = preview(planned(live, "members-without-commits:g"), NOW)
     (lost,) = [row for row in shown.groups if row.group_id == "g"]
     assert (lost.waived, lost.loss_if_earliest, lost.loss_if_latest) == (False, 80, 100)
@@ -252,7 +210,7 @@ def test_an_override_of_one_fact_lifts_no_other() -> None:
     """That a group may subscribe by a pattern is not that it reads the topic by name."""
     live = TwoTopics(A)
     elsewhere = Group("g", "classic", "Stable", 1, subscribed=("elsewhere",))
-    live.others = (elsewhere,)
+    live.others = ((elsewhere,), ())
     found = read_facts(live, ["a"], cluster_name="prod", remembered=(), now=NOW)
     plan = build(
         replace(found, new_topics=frozenset({"a"})), {A: ResolvedTarget(TARGET)},
@@ -266,27 +224,27 @@ def test_an_override_of_one_fact_lifts_no_other() -> None:
     assert kept == plan
     assert list(looked(live, kept).allowed) == [A]
 
-    live.others = (replace(elsewhere, subscribed=("a", "elsewhere")),)
+    live.others = ((replace(elsewhere, subscribed=("a", "elsewhere")),), ())
     refused = looked(live, kept).refused[A]
     assert refused.name == "no-committed-offset"
     assert "The plan lifted another fact of it" in refused.reason
-    live.others = (Group("g", "classic", "Empty", 0),)
-    live.commits_of = {"g": {A: 1_000_000}}
+    live.others = ((Group("g", "classic", "Empty", 0),), ())
+    live.offsets_of["g"] = {A: 1_000_000}
     assert looked(live, kept).refused[A].name == "no-committed-offset"
 
 
 def test_a_group_that_was_waived_alive_on_one_topic_keeps_what_it_begins_to_read() -> None:
     live = TwoTopics(A, B)
     reads_a = Group("w", "classic", "Stable", 1, (A,), subscribed=("a",))
-    live.others, live.commits_of = (reads_a,), {"w": {A: 10}}
+    live.others, live.offsets_of["w"] = ((reads_a,), ()), {A: 10}
     plan = Plan.from_json_text(waiving(live, "w").to_json_text(), "plan.json")
     assert [dict(p.waived) for p in plan.partitions] == [{"w": 10}, {}]
     assert sorted(looked(live, plan).allowed) == [A, B]
-    live.others = (replace(reads_a, subscribed=("a", "b")),)
+    live.others = ((replace(reads_a, subscribed=("a", "b")),), ())
     found = looked(live, plan)
     assert (list(found.allowed), found.refused[B].name) == ([A], "unread-by-group")
     assert "reads this partition since the plan" in found.refused[B].reason
-    live.commits_of = {"w": {A: 10, B: TARGET}}
+    live.offsets_of["w"] = {A: 10, B: TARGET}
     assert sorted(looked(live, plan).allowed) == [A, B], "it has read all that goes"
 
 
@@ -303,11 +261,11 @@ def test_a_waived_share_group_keeps_what_it_comes_to_before_its_first_start_offs
 ) -> None:
     live = TwoTopics(A, B)
     reads_a = Group("w", "share", "Stable", 1, (A,), subscribed=("a",))
-    live.others, live.commits_of = (reads_a,), {"w": {A: 10}}
+    live.others, live.offsets_of["w"] = ((reads_a,), ()), {A: 10}
     plan = Plan.from_json_text(waiving(live, "w").to_json_text(), "plan.json")
     assert [dict(p.waived) for p in plan.partitions] == [{"w": 10}, {}]
     assert sorted(looked(live, plan).allowed) == [A, B]
-    live.others = (came,)
+    live.others = ((came,), ())
     found = looked(live, plan)
     assert (list(found.allowed), found.refused[B].name) == ([A], "unread-by-group")
     assert "reads this partition since the plan" in found.refused[B].reason
@@ -315,7 +273,7 @@ def test_a_waived_share_group_keeps_what_it_comes_to_before_its_first_start_offs
 
 def test_a_share_group_that_was_waived_before_it_had_begun_stays_waived() -> None:
     live = TwoTopics(A)
-    live.others = (Group("w", "share", "Stable", 1, (A,), subscribed=("a",)),)
+    live.others = ((Group("w", "share", "Stable", 1, (A,), subscribed=("a",)),), ())
     plan = Plan.from_json_text(waiving(live, "w").to_json_text(), "plan.json")
     assert [dict(p.waived) for p in plan.partitions] == [{"w": None}]
     assert list(looked(live, plan).allowed) == [A]
@@ -323,13 +281,16 @@ def test_a_share_group_that_was_waived_before_it_had_begun_stays_waived() -> Non
 
 def test_an_accepted_global_table_is_that_of_the_applications_that_were_named() -> None:
     live = TwoTopics(A)
-    live.others = (Group("app1", "classic", "Stable", 1, subscribed=("other",), is_streams=True),)
+    live.others = (
+        (Group("app1", "classic", "Stable", 1, subscribed=("other",), is_streams=True),),
+        (),
+    )
     plan = planned(live, "changelog-source", "readers-undeclared")
     assert plan.partitions[0].free
     nobody = replace(STANDARDS, declarations={})
     rows = [PartitionRow(*A, TARGET, "pending")]
     assert list(recheck(live, plan, rows, NOW, nobody).allowed) == [A]
-    live.others = (replace(live.others[0], group_id="app2"),)
+    live.others = ((replace(live.others[0][0], group_id="app2"),), ())
     refused = recheck(live, plan, rows, NOW, nobody).refused[A]
     assert (refused.name, "app2" in refused.reason) == ("changelog-source", True)
 
@@ -347,7 +308,7 @@ def test_a_topic_without_an_id_is_never_sent() -> None:
 
 def test_what_was_lifted_stands_in_the_plan_on_its_partition() -> None:
     live = TwoTopics()
-    live.commits_of = {"g": {A: 10}}
+    live.offsets_of["g"] = {A: 10}
     plan = planned(live, "unread-by-group")
     undeclared = Lifted("readers-undeclared", None)
     assert [p.lifted for p in plan.partitions] == [
@@ -362,7 +323,7 @@ def test_what_was_lifted_stands_in_the_plan_on_its_partition() -> None:
 
 def test_a_plan_of_an_earlier_version_does_not_say_where_so_nothing_is_lifted() -> None:
     live = TwoTopics()
-    live.commits_of = {"g": {A: 10}}
+    live.offsets_of["g"] = {A: 10}
     plan = planned(live, "unread-by-group:g")
     document = json.loads(plan.to_json_text())
     del document["sha256"]
@@ -389,7 +350,7 @@ def test_a_rehashed_plan_that_lifts_by_other_words_is_refused(lifted: Any) -> No
 
 def test_a_partition_says_lifted_but_no_override_does() -> None:
     live = TwoTopics()
-    live.commits_of = {"g": {A: 10}}
+    live.offsets_of["g"] = {A: 10}
     plan = replace(planned(live, "unread-by-group:g"), overrides=())
     found = looked(live, plan)
     assert (list(found.allowed), found.refused[A].name) == ([B], "unread-by-group")

@@ -13,8 +13,8 @@ from dashboard.domain.model import Batch, TopicPartition
 from dashboard.purge.evidence import sampled
 from dashboard.purge.evidence.sampled import between, bytes_between, estimate, rolled_bytes
 from dashboard.purge.plan.resolve import ResolvedTarget
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import KEY, facts, partition
-from tests.unit.purge.fake_cluster import FakeCluster
 
 GREW = [Batch(o, 100 * 10 if o < 500 else 1500 * 10, 10) for o in range(0, 1000, 40)]
 

@@ -13,9 +13,9 @@ from dashboard.domain.model import Batch, BatchSamples, LogDirsAnswer, ReplicaSi
 from dashboard.estimate.curves import SKEW
 from dashboard.purge.evidence import sampled
 from dashboard.purge.plan.resolve import ResolvedTarget
+from tests.support.cluster import FakeCluster
 from tests.support.examples import examples
 from tests.unit.purge.facts_of import KEY, facts, partition
-from tests.unit.purge.fake_cluster import FakeCluster
 
 
 class Log(FakeCluster):

@@ -17,9 +17,9 @@ from dashboard.purge.plan.plan import PlannedPartition
 from dashboard.purge.plan.targets import parse_target
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES, build
+from tests.support.cluster import FakeCluster
 from tests.support.collected import NOTHING_HIDDEN
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.test_memory_age import SETTINGS
 
 # By 6, 55, 65 and 118 a plan was freer while topics without an id counted by their name.

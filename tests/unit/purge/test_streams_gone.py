@@ -81,7 +81,7 @@ def test_a_policy_does_not_begin_with_it(tmp_path: Path, left: Sequence[str]) ->
     at = NOW - timedelta(hours=1)
     st.snapshot(room.store, at, [log], groups=[app], configs=st.STREAMS)
     if not left:
-        room.live.commits_of.clear()
+        room.live.offsets_of.clear()
     listed: GroupListing = room.live.groups(())
     assert [(g.group_id, g.is_streams) for g in listed.groups] == [(g, False) for g in left]
     service = room.service()

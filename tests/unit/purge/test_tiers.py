@@ -19,8 +19,8 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview, row
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.plan.tiers import Taken, Tiers, read_tiers, taken
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.test_plan import plan_of
 
 REMOTE = {"cleanup.policy": "delete", "remote.storage.enable": "true"}

@@ -11,8 +11,8 @@ from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.purge.execute.readback import read_back
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, doubts_of
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import KEY, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import WATCHED, Room
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dashboard.core.errors import ClusterError
-from dashboard.domain.model import LogDirsAnswer, Reassignment, TopicPartition
+from dashboard.domain.model import ReplicaSize, TopicPartition
 from dashboard.purge.journal.rows import PartitionRow, RunView
 from dashboard.purge.plan.guards import Override
+from tests.support.cluster import FakeCluster
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
 
 LEADER = 1
@@ -23,28 +23,23 @@ NO_RIGHT = "CLUSTER_AUTHORIZATION_FAILED"
 
 
 class Silent(FakeCluster):
-    """Brokers that do not tell their log dirs, and controllers that do not tell what they move."""
+    """Brokers that do not list their replicas; the leader's may be on its way to `moves_to`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.untold: dict[int, str] = {}
         self.unlisted: set[int] = set()
-        self.no_controller: str | None = None
         self.moves_to: str | None = None  # the leader's future replica
 
-    def log_dirs(self, partitions: Iterable[TopicPartition] | None = None) -> LogDirsAnswer:
-        found = super().log_dirs(partitions)
-        silent = {*self.untold, *self.unlisted}
-        told = tuple(r for r in found.replicas if r.broker_id not in silent)
-        if self.moves_to:
-            future = [r for r in told if r.broker_id == LEADER]
-            told += tuple(replace(r, log_dir=self.moves_to, is_future=True) for r in future)
-        return LogDirsAnswer(found.log_dirs, told, dict(self.untold))
+    def _sizes(self) -> list[ReplicaSize]:
+        told = [r for r in super()._sizes() if r.broker_id not in self.unlisted]
+        future = [r for r in told if self.moves_to and r.broker_id == LEADER]
+        return told + [replace(r, log_dir=str(self.moves_to), is_future=True) for r in future]
 
-    def reassignments(self) -> tuple[Reassignment, ...]:
-        if self.no_controller:
-            raise ClusterError("reassignments cannot be listed", "", code=self.no_controller)
-        return ()
+
+def no_controller(live: Silent, code: str) -> None:
+    """Who would list reassignments answers with this error."""
+    error = ClusterError("reassignments cannot be listed", "", code=code)
+    live.failing["reassignments"] = error
 
 
 @pytest.fixture
@@ -79,7 +74,7 @@ def only(view: RunView) -> PartitionRow:
 def test_a_leader_whose_log_dirs_cannot_be_read_may_be_moving(
     room: Room, live: Silent, error: str
 ) -> None:
-    live.untold[LEADER] = error
+    live.dir_errors[LEADER] = error
     assert guards(room) == [
         (
             MOVE,
@@ -99,7 +94,7 @@ def test_a_leader_that_nobody_asked_may_be_moving(room: Room, live: Silent) -> N
 
 
 def test_followers_that_do_not_tell_hold_nothing_back(room: Room, live: Silent) -> None:
-    live.untold = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
+    live.dir_errors = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
     assert guards(room) == []
     assert only(room.carry_out()).state == "done"
 
@@ -107,24 +102,25 @@ def test_followers_that_do_not_tell_hold_nothing_back(room: Room, live: Silent) 
 def test_a_reassignment_that_no_controller_tells_of_may_be_under_way(
     room: Room, live: Silent
 ) -> None:
-    live.no_controller = "REASSIGNMENTS_UNKNOWN"
+    no_controller(live, "REASSIGNMENTS_UNKNOWN")
     ((name, reason),) = guards(room)
     assert (name, "cannot be told: reassignments cannot be listed" in reason) == (REASSIGNING, True)
     assert guards(room, lifted(REASSIGNING)) == []
     # Without the right the list of groups is incomplete, and that guard is never lifted.
-    live.no_controller, live.incomplete = NO_RIGHT, ("no DESCRIBE right on the cluster",)
+    no_controller(live, NO_RIGHT)
+    live.incomplete = ("no DESCRIBE right on the cluster",)
     assert [name for name, _ in guards(room)] == ["groups-incomplete"]
 
 
 def hide(live: Silent, name: str) -> None:
     if name == MOVE:
-        live.untold[LEADER] = "ANSWER_LOST"
+        live.dir_errors[LEADER] = "ANSWER_LOST"
     else:
-        live.no_controller = "REASSIGNMENTS_UNKNOWN"
+        no_controller(live, "REASSIGNMENTS_UNKNOWN")
 
 
 def tell(live: Silent) -> None:
-    live.untold, live.no_controller = {}, None
+    live.dir_errors, live.failing = {}, {}
 
 
 @pytest.mark.further
@@ -182,7 +178,7 @@ def test_what_was_told_once_is_not_taken_back_by_silence(room: Room, live: Silen
 
 
 def test_who_lifts_the_guard_ends_at_leader_done(room: Room, live: Silent) -> None:
-    live.untold[LEADER] = NO_RIGHT
+    live.dir_errors[LEADER] = NO_RIGHT
     view = room.carry_out(room.plan(overrides=(lifted(MOVE),)))
     assert (view.run.state, only(view).state) == ("partial", "leader_done")
     assert NO_RIGHT in str(only(view).message)
@@ -213,6 +209,6 @@ def test_who_accepts_a_move_has_not_accepted_that_nobody_can_tell(room: Room, li
     live.moves_to = "/d2"
     plan = room.plan(overrides=(lifted(MOVE),))
     assert [found.name for found in plan.partitions[0].lifted] == [MOVE]
-    live.untold = {LEADER: "ANSWER_LOST"}
+    live.dir_errors = {LEADER: "ANSWER_LOST"}
     row = only(room.carry_out(plan))
     assert (row.state, row.error, live.sent) == ("not_done", MOVE, [])

@@ -1,12 +1,9 @@
 """A cluster that Hypothesis draws, as a live one and as the snapshots that were taken of it."""
 
-# ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -15,18 +12,15 @@ from dashboard.collect.epochs import epoch_ends
 from dashboard.collect.tables import Answers, build_tables, to_arrow
 from dashboard.domain.columns import LeaderOffsets, Sizes, place
 from dashboard.domain.model import (
-    ConfigEntry,
     EpochEnd,
     Group,
-    GroupListing,
     GroupOffset,
-    OffsetAtTime,
     TopicPartition,
 )
 from dashboard.purge.plan.facts import with_later_ends
 from dashboard.store.snapshots import ClusterStore
+from tests.support.cluster import FakeCluster, FakePartition
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 
 DAY = timedelta(days=1)
 NEWEST = 3  # leader epoch
@@ -34,26 +28,23 @@ GROUPS = ("app", "b", "c", "share")
 PARTITIONS = 3
 
 
-@dataclass
 class Drawn(FakeCluster):
     """One topic of some partitions; `listed` are its groups, `offsets` what they committed."""
 
-    parts: dict[TopicPartition, FakePartition]
-    listed: tuple[Group, ...]
-    committed: tuple[GroupOffset, ...]
-    id_of_topic: str = "id-1"
-    policy: str = "delete"
-    incomplete_because: tuple[str, ...] = ()
-    answers: list[Any] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        parts = self.parts
+    def __init__(
+        self,
+        parts: dict[TopicPartition, FakePartition],
+        listed: tuple[Group, ...],
+        committed: tuple[GroupOffset, ...],
+        *,
+        id_of_topic: str = "id-1",
+        policy: str = "delete",
+        incomplete_because: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(0)
-        self.parts, self.topic_id, self.incomplete = (
-            parts,
-            self.id_of_topic,
-            self.incomplete_because,
-        )
+        self.parts, self.topic_id, self.incomplete = parts, id_of_topic, incomplete_because
+        self.offsets_of, self.others = {}, (listed, committed)
+        self.topic_configs, self.broker_configs = {"cleanup.policy": policy}, {}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         """As a leader answers: the end of the log for its own epoch, nothing for a later one."""
@@ -63,20 +54,6 @@ class Drawn(FakeCluster):
             end = part.high_watermark if epoch == part.epoch else part.epoch_ends.get(epoch)
             found[key] = EpochEnd(*key, None if end is None else epoch, end)
         return found
-
-    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
-        return GroupListing(self.listed, self.committed, self.incomplete)
-
-    def configs(
-        self, topics: Iterable[str], brokers: Iterable[int] = ()
-    ) -> tuple[ConfigEntry, ...]:
-        return (ConfigEntry("topic", TOPIC, "cleanup.policy", self.policy, "DEFAULT_CONFIG"),)
-
-    def offsets_at(
-        self, partitions: Iterable[TopicPartition], at: datetime
-    ) -> dict[TopicPartition, OffsetAtTime]:
-        # CreateTime at its worst: all records bear times of long ago, so none is found.
-        return {k: OffsetAtTime(*k, None) for k in partitions}
 
 
 @st.composite

@@ -39,10 +39,10 @@ from dashboard.settings.settings import LIFTABLE_GUARDS, PurgeSettings, TopicDec
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, conform
 from dashboard.views.what_if import waive
+from tests.support.cluster import FakePartition
 from tests.support.examples import examples
 from tests.support.one_bucket import who_reads
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.fake_cluster import FakePartition
 from tests.unit.safety.drawn import DAY, Drawn, clusters, pasts, taken, times
 
 # A plan's own: its size, days of metrics; and what it is judged by beside the partition.

@@ -248,7 +248,7 @@ def test_nothing_safe_gives_no_plan(tmp_path: Path) -> None:
 
 def test_one_topic_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
     world = World({("gone", 0): read_to_the_end(9), ("a", 0): read_to_the_end(9)})
-    world.unreadable = {"gone"}
+    world.topic_errors = {"gone": "UNKNOWN_TOPIC_OR_PARTITION"}
     answer = ask(tmp_path, world, SEGMENT, "gone", "a")
     assert (answer.met, answer.unread) == (True, ("gone",))
     assert "Not read, so not weighed: gone" in " ".join(sentences(answer))
