@@ -59,7 +59,8 @@ class LargeCluster(FakeCluster):
             for number, key in enumerate(self.keys)
             for n in range(GROUPS_PER_TOPIC)
         ]
-        groups = tuple(Group(f"group-{n:03d}", "classic", "Empty", 0, ()) for n in range(GROUPS))
+        names = sorted({offset.group_id for offset in offsets})  # one without any may read all
+        groups = tuple(Group(name, "classic", "Empty", 0, ()) for name in names)
         return GroupListing(groups, tuple(sorted(offsets, key=lambda o: o.group_id)))
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
