@@ -98,10 +98,10 @@ def test_an_object_store_is_all_that_a_cluster_of_machines_shares(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Collected into it, analyzed by package-less workers that write their buckets there."""
+    """Collected into it, analyzed by workers with numpy, pyarrow and s3fs that write there."""
     with s3.server(tmp_path) as endpoint:
         _, options = _bucket(endpoint, monkeypatch)
-        python = bare_python(tmp_path_factory.mktemp("python"))
+        python = bare_python(tmp_path_factory.mktemp("python"), "s3fs")
         monkeypatch.setenv("PYSPARK_PYTHON", str(python))
         store = declared(lab)
         history(store)

@@ -6,17 +6,18 @@ import json
 import os
 import re
 import subprocess
-import sysconfig
 import time
 import urllib.request
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pyspark
+from packaging.requirements import Requirement
 
 HOME = Path(pyspark.__file__).parent
 _PATIENCE_SECONDS = 120
@@ -88,14 +89,32 @@ class Standalone:
         return sum(log.read_text(errors="replace").count("Finished task ") for log in logs)
 
 
-def bare_python(folder: Path) -> Path:
-    """A Python with numpy and pyarrow alone, and no package of ours: a machine of a cluster."""
+def bare_python(folder: Path, *more: str) -> Path:
+    """A Python with numpy and pyarrow alone, and no package of ours: a machine of a cluster.
+
+    `more`: packages that stand there too, with all that they require.
+    """
     venv.create(folder)
     (own,) = folder.glob("lib/python*/site-packages")
-    for found in Path(sysconfig.get_path("purelib")).iterdir():
-        if found.name.split(".")[0] in ("numpy", "pyarrow"):
-            own.joinpath(found.name).symlink_to(found)
+    for name in sorted({"numpy", "pyarrow", *_with_requirements(more)}):
+        package = metadata.distribution(name)
+        for top in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
+            if not own.joinpath(top).exists():
+                own.joinpath(top).symlink_to(package.locate_file(top))
     return folder / "bin" / "python"
+
+
+def _with_requirements(names: Iterable[str]) -> set[str]:
+    """These packages and what they require, extras aside."""
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            asked = map(Requirement, metadata.requires(name) or ())
+            left += [r.name for r in asked if r.marker is None or r.marker.evaluate({"extra": ""})]
+    return found
 
 
 def daemon(folder: Path, name: str, *words: str, memory: str = "256m") -> Daemon:

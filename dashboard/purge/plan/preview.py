@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -259,31 +259,36 @@ def _totals(plan: Plan) -> Totals:
 
 def _groups(plan: Plan) -> tuple[GroupLoss, ...]:
     waived = {w.group_id: w.reason for w in plan.waivers}
-    found: dict[str, GroupLoss] = {}
+    places: dict[str, list[tuple[PlannedPartition, int | None, bool]]] = {}
     for p in plan.partitions:
         for group_id, remembered, place in p.places:
-            so_far = found.get(group_id)
-            if so_far is None:
-                so_far = GroupLoss(group_id, group_id in waived, waived.get(group_id))
-            found[group_id] = _with_partition(so_far, p, place, remembered=remembered)
-    return tuple(found[group_id] for group_id in sorted(found))
+            places.setdefault(group_id, []).append((p, place, remembered))
+    return tuple(
+        _loss(GroupLoss(group_id, group_id in waived, waived.get(group_id)), found)
+        for group_id, found in sorted(places.items())
+    )
 
 
-def _with_partition(
-    so_far: GroupLoss, p: PlannedPartition, place: int | None, *, remembered: bool
+def _loss(
+    group: GroupLoss, places: Sequence[tuple[PlannedPartition, int | None, bool]]
 ) -> GroupLoss:
-    target, end = p.target_offset or 0, p.high_watermark or 0
-    # Whose place nobody can tell may want all that is there.
-    start = max(0 if place is None else place, p.log_start_offset or 0)
-    unread = max(0, target - start)
-    lost = unread if p.free else 0
+    below = earliest = latest = 0
+    for p, place, _ in places:
+        target, end = p.target_offset or 0, p.high_watermark or 0
+        # Whose place nobody can tell may want all that is there.
+        start = max(0 if place is None else place, p.log_start_offset or 0)
+        unread = max(0, target - start)
+        below += unread
+        if p.free and unread:
+            earliest += unread
+            latest += max(target, end) - start
     return replace(
-        so_far,
-        remembered=so_far.remembered and remembered,
-        partitions=so_far.partitions + 1,
-        records_unread_below_targets=so_far.records_unread_below_targets + unread,
-        loss_if_earliest=so_far.loss_if_earliest + lost,
-        loss_if_latest=so_far.loss_if_latest + (max(target, end) - start if lost else 0),
+        group,
+        remembered=all(remembered for _, _, remembered in places),
+        partitions=len(places),
+        records_unread_below_targets=below,
+        loss_if_earliest=earliest,
+        loss_if_latest=latest,
     )
 
 
