@@ -13,7 +13,7 @@ from dashboard.cli import output
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError, SettingsError, StoreError, UsageError
 from dashboard.people.people import Actor, actor_of
-from dashboard.purge.journal.head import journal_in
+from dashboard.purge.journal.head import all_rest, journal_in
 from dashboard.settings.settings import Settings, load, read_client_config
 
 if TYPE_CHECKING:  # pyarrow is slow to import; a verb that needs no store stays quick
@@ -64,16 +64,12 @@ def journal_exists(settings: Settings) -> bool:
 
 def respawn(settings: Settings) -> None:
     """Start the workers again of runs that lost theirs, and say so; what fails stops nobody."""
-    if not journal_exists(settings):
+    if not journal_exists(settings) or all_rest(journal_in(settings.state_dir), utc_now()):
         return
     try:
-        from dashboard.purge.journal.reads import STALE_AFTER
+        from dashboard.purge.jobs.queue import respawn_stale
 
         with open_journal(settings) as journal:
-            if not journal.stale(STALE_AFTER, utc_now()):
-                return
-            from dashboard.purge.jobs.queue import respawn_stale  # a tenth of a second to import
-
             for run_id in respawn_stale(settings, journal):
                 output.progress(f"run {run_id} had no worker: started one")
     except (LowwaterError, OSError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import gettempdir
@@ -57,9 +58,15 @@ def run() -> None:
     # Plans, snapshots and answers are millions of small values without cycles: looking through
     # them for garbage as often as Python does by itself doubles the time that they take.
     gc.set_threshold(100_000, 20, 100)
-    if _WITHOUT_PANDAS.intersection(sys.argv[1:2]):
-        without_pandas()
-    sys.exit(main())
+    if not _WITHOUT_PANDAS.intersection(sys.argv[1:2]):
+        sys.exit(main())
+    without_pandas()
+    code = main()
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):  # a reader that went away, a stream that is closed
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)  # to free each module and table one by one would take a tenth of a second
 
 
 def _run(words: list[str]) -> int:

@@ -9,28 +9,27 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
-from dashboard.collect.epochs import Asked, doubtful_topics, epoch_ends, later_ends
-from dashboard.collect.tables import Answers, build_tables, to_arrow
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError, OtherClusterError, StoreError
 from dashboard.domain.columns import Names, Sizes, place
 from dashboard.domain.model import Broker, GroupListing
 from dashboard.history.epoch_ends import ASKED_OF
 from dashboard.history.pruning import Pruned, prune_snapshots
-from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
 from dashboard.settings.sections import SnapshotSettings
 from dashboard.store import attempts, own_reads
-from dashboard.store.buckets import count_for
 from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
 if TYPE_CHECKING:  # few clusters have metrics to read, and each command would import them
     from dashboard.broker_metrics.sources import Sources
+    from dashboard.collect.tables import Answers
+    from dashboard.inventory.loading import Inventory
 
 _RETENTION = "offsets.retention.minutes"
 _UNREACHED = ("BROKER_UNREACHABLE", "ANSWER_LOST")
@@ -122,8 +121,16 @@ def _collect(
     begun = time.monotonic()
     reading = _Reading()
     _same_cluster(live, cluster)
-    check_cluster(inventories, cluster.cluster_id)
+    if inventories:
+        from dashboard.inventory.loading import check_cluster
+
+        check_cluster(inventories, cluster.cluster_id)
     answers = _read(live, cluster, reading, progress=progress, metrics=metrics, now=now)
+    from dashboard.collect.epochs import doubtful_topics
+    from dashboard.collect.tables import build_tables, to_arrow
+    from dashboard.inventory.loading import shortfalls, tables_of
+    from dashboard.store.buckets import count_for
+
     ends_read_at = now()
     trying.met(answers.brokers)
     doubtful = doubtful_topics(live, answers.topics, answers.sizes, inventories)
@@ -234,6 +241,9 @@ def _read(
         parts["metrics"] = metrics.read
     # A log's end is read after its size: what was counted in bytes lies below it.
     found = _side_by_side(parts, reading, progress, after={"replicas": "log_dirs"})
+    from dashboard.collect.epochs import Asked, epoch_ends, later_ends
+    from dashboard.collect.tables import Answers
+
     asked = Asked((), Counter(), None)
     if found["offsets"] is not None and found["groups"] is not None:
         found["offsets"] = later_ends(live, topics, placement, found["offsets"], found["groups"])
@@ -287,9 +297,18 @@ def _side_by_side(
         for name, call in parts.items():
             first = [futures[after[name]]] if name in after else []
             futures[name] = pool.submit(_timed, name, call, reading, first)
+        _load()
         return {name: _answer(name, f, reading, progress) for name, f in futures.items()}
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _load() -> None:
+    """Import while brokers answer what makes tables of it: a tenth of a second of a first collect,
+    which is why nothing here imports it at the top.
+    """
+    for module in ("collect.epochs", "collect.tables", "inventory.loading", "store.buckets"):
+        import_module(f"dashboard.{module}")
 
 
 def _timed(

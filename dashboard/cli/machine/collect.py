@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
@@ -15,6 +15,7 @@ from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
     from dashboard.broker_metrics.sources import Sources
+    from dashboard.inventory.loading import Inventory
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -46,10 +47,9 @@ def run(args: argparse.Namespace) -> int:
     store = context.open_store(settings.data)
     from dashboard.cluster.live import connect
     from dashboard.collect.collect import collect
-    from dashboard.inventory.loading import load_all
     from dashboard.store import attempts
 
-    inventories = load_all(args.inventory)
+    inventories = _inventories(args.inventory)
     output.progress(f"asking {target.bootstrap_servers} …")
     with attempts.connecting(store, target.is_of, utc_now, output.progress):
         reached = connect(target.client, settings.broker_timeout)
@@ -67,6 +67,15 @@ def run(args: argparse.Namespace) -> int:
     value = {**collected.to_json(), "cluster_id": cluster.cluster_id, "cluster": cluster.name}
     output.emit(value, describe(value), as_json=args.json)
     return 0
+
+
+def _inventories(files: Sequence[str]) -> Sequence[Inventory]:
+    """Those of --inventory. Raises InventoryError."""
+    if not files:
+        return ()
+    from dashboard.inventory.loading import load_all
+
+    return load_all(files)
 
 
 def metrics_sources(

@@ -25,9 +25,9 @@ from dashboard.policies.service.leading import RENEW_EVERY, Lead, Link, OpenClus
 from dashboard.policies.service.outcome import Emit, Outcome, Statuses, of_error
 from dashboard.policies.service.purging import Applications, Job, Site, at_once
 from dashboard.policies.service.switching import is_for, on_and_undefined, standing
+from dashboard.purge.jobs.queue import STALE_AFTER
 from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.policies import Hold, Lease, PolicyState
-from dashboard.purge.journal.reads import STALE_AFTER
 from dashboard.purge.receipt.receipt import Checkpoints
 from dashboard.settings.current import wrong
 from dashboard.settings.policies.policy import is_open, next_open

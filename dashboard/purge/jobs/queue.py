@@ -22,13 +22,13 @@ from dashboard.purge.jobs.worker_process import ReadyWorker, spawn
 from dashboard.purge.journal import gate
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.policies import PolicyClaim
-from dashboard.purge.journal.reads import STALE_AFTER
 from dashboard.purge.journal.rows import Options, RunRow, RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.policies.section import Policy
 from dashboard.settings.purge import check_request_timeout
 from dashboard.settings.settings import Settings, pinned
 
+STALE_AFTER = timedelta(seconds=15)
 _GLANCE_SECONDS = 0.005  # how soon another process's write is seen: asking reads nothing
 _LOOK_SECONDS = 0.25  # how often workers that died are looked for
 

@@ -18,12 +18,15 @@ import ctypes
 import hashlib
 import os
 import pwd
+import sqlite3
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.locks import wait_for
 from dashboard.core.network_folders import keeps_files
@@ -161,6 +164,21 @@ NOTHING = Head(0, "")
 def journal_in(state_dir: Path) -> Path:
     """Where the journal of a state folder is; its head is kept beside it."""
     return state_dir / "journal.sqlite"
+
+
+def all_rest(journal: Path, now: datetime) -> bool:
+    """Whether no run of a journal is open or watched any more, by a glance at its file.
+
+    `Journal.stale` looks closer, and takes a tenth of a second to import. False too where the file
+    cannot be read so: who opens it as a journal says why.
+    """
+    since = format_time((now - timedelta(seconds=1)).replace(microsecond=0))  # as `stale`
+    asked = "SELECT 1 FROM runs WHERE closed_at IS NULL OR watched_until >= ? LIMIT 1"
+    try:
+        with closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            return file.execute(asked, (since,)).fetchone() is None
+    except sqlite3.Error:
+        return False
 
 
 class HeadFile:

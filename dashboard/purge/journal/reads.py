@@ -38,8 +38,6 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt.model import Sample
 from dashboard.settings.settings import Settings
 
-STALE_AFTER = timedelta(seconds=15)  # without a sign of life a run's worker counts as dead
-
 # A plan or a baseline of many partitions is megabytes; they are read for one run at a time.
 _HEAD = """run_id, plan_id, plan_sha256, cluster_id, cluster_name, mode, state, who, from_where,
   typed, options, connection, queued_at, started_at, closed_at, heartbeat_at, watched_until, wish,

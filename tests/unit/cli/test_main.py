@@ -260,18 +260,26 @@ def test_help_needs_no_heavy_import() -> None:
 def test_a_verb_that_reads_tables_imports_no_pandas_and_no_queue_without_a_run(alone: Path) -> None:
     sample_store.write(alone / "d")
     open_default(load()).close()
-    script = (
-        "import sys; from dashboard.cli import main as entry\n"
-        "try:\n    entry.run()\nexcept SystemExit as end:\n"
-        "    loaded = {'pandas', 'pyarrow', 'dashboard.purge.jobs.queue'} & set(sys.modules)\n"
-        "    print(end.code, sorted(loaded), file=sys.stderr)"
-    )
+    command = [sys.executable, "-X", "importtime", "-m", "dashboard.cli.main"]
     words = ["findings", "reclaimable", "--topic", "orders", "--data", str(alone / "d")]
     ended = subprocess.run(
-        [sys.executable, "-c", script, *words], capture_output=True, text=True, check=True,
-        timeout=240, env={**os.environ, "LOWWATER_STATE_DIR": str(load().state_dir)},
+        [*command, *words], capture_output=True, text=True, check=True, timeout=240,
+        env={**os.environ, "LOWWATER_STATE_DIR": str(load().state_dir)},
     )  # fmt: skip
-    assert ended.stderr.strip() == "0 ['pyarrow']"
+    told = (line.rpartition("|") for line in ended.stderr.splitlines() if "import time:" in line)
+    loaded = {name.strip() for _, _, name in told}
+    assert loaded & {"pandas.core", "pyarrow", "dashboard.purge.jobs.queue"} == {"pyarrow"}
+    assert "orders" in ended.stdout  # all of it, though the process ends without tidying up
+
+
+def test_a_reader_that_goes_away_ends_no_verb_with_a_traceback(alone: Path) -> None:
+    sample_store.write(alone / "d")
+    line = f"{sys.executable} -m dashboard.cli.main findings holds --data d | head -c 1"
+    ended = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, check=True, timeout=240, cwd=alone,
+        env={**os.environ, "PYTHONPATH": str(Path(entry.__file__).parents[2])},
+    )  # fmt: skip
+    assert (len(ended.stdout), ended.stderr) == (1, "")
 
 
 def test_any_call_starts_again_the_workers_of_runs_that_lost_theirs(

@@ -12,11 +12,11 @@ import pytest
 
 from dashboard.core.errors import JournalError, UsageError
 from dashboard.purge.jobs import queue
+from dashboard.purge.jobs.queue import STALE_AFTER
 from dashboard.purge.journal import head
 from dashboard.purge.journal.archive import accept
 from dashboard.purge.journal.head import FileIdentity, HeadFile
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.reads import STALE_AFTER
 from dashboard.settings.settings import Settings
 from tests.support.journals import unbind
 from tests.support.memory_disk import elsewhere

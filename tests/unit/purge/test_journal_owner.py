@@ -13,12 +13,11 @@ from dashboard.cli import main as command_line
 from dashboard.core.errors import JournalError
 from dashboard.doctor import doctor
 from dashboard.domain.acts import RemovalOn
-from dashboard.purge.jobs.queue import respawn_stale
+from dashboard.purge.jobs.queue import STALE_AFTER, respawn_stale
 from dashboard.purge.journal import head
 from dashboard.purge.journal.archive import accept
 from dashboard.purge.journal.head import HeadFile
 from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.reads import STALE_AFTER
 from dashboard.settings.settings import Settings
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
