@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 
 from dashboard.cluster.live import LiveCluster, connect
@@ -48,6 +49,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--state-dir", required=True, type=Path)
     parser.add_argument("--on-network", action="store_true", help="as state_dir_on_network")
     args = parser.parse_args(argv)
+    if args.run is None:  # its plan is still being made: what judges it is loaded meanwhile
+        import_module("dashboard.purge.plan.standing")
     run_id = args.run or told_run(args.state_dir)
     if run_id is None:
         return 0
