@@ -54,9 +54,13 @@ def findings(
     by_key: dict[TopicPartition, list[Finding]] = {key: [] for key in keys}
     for key, made, group_id, fact in found:
         by_key[key].append(Finding(made, group_id, fact))
+    of_topics = {
+        topic: _of_the_plan(facts, topic, most_partitions, planned_partitions)
+        for topic in {key.topic for key in keys}
+    }
     for key in keys:
         if _deletes(facts, key, resolved[key]):
-            by_key[key] += _of_the_plan(facts, key.topic, most_partitions, planned_partitions)
+            by_key[key] += of_topics[key.topic]
             by_key[key] += _untold(facts.partitions[key])
     return by_key
 
@@ -171,7 +175,9 @@ def lift(
         if found is None:
             blocking.append(finding.guard)
         else:
-            lifted.append((replace(found, group_id=finding.group_id), _as_lifted(finding)))
+            same = found.group_id == finding.group_id
+            named = found if same else replace(found, group_id=finding.group_id)
+            lifted.append((named, _as_lifted(finding)))
     return tuple(blocking), lifted
 
 
