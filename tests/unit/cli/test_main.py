@@ -20,7 +20,7 @@ import pytest
 from dashboard.cli import main as entry
 from dashboard.cli import parser
 from dashboard.cli.main import main
-from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.parser import VERBS, Verbs, add_verb
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.purge.jobs import queue
@@ -270,6 +270,10 @@ def test_a_verb_that_reads_tables_imports_no_pandas_and_no_queue_without_a_run(a
     loaded = {name.strip() for _, _, name in told}
     assert loaded & {"pandas.core", "pyarrow", "dashboard.purge.jobs.queue"} == {"pyarrow"}
     assert "orders" in ended.stdout  # all of it, though the process ends without tidying up
+
+
+def test_verbs_without_pandas_are_verbs() -> None:
+    assert entry._WITHOUT_PANDAS <= VERBS.keys()
 
 
 def test_a_reader_that_goes_away_ends_no_verb_with_a_traceback(alone: Path) -> None:
