@@ -145,6 +145,7 @@ UNREACHED = {
         "tests/unit/cluster/test_delete_records.py",
     ),
     "TLS_FAILED": (_BROKER, "tests/brokers/test_security.py"),
+    "TOO_MANY_GUARDS": ("millions of groups on partitions", "tests/unit/purge/test_guards.py"),
     "TOO_SOON": (_RACE, "tests/unit/purge/test_journal_policies.py"),
     "TOPIC_NOT_MADE": (_BROKER, "tests/unit/cluster/test_create_topic.py"),
     "TOPIC_UNFIT": ("what a cluster holds", "tests/unit/archive/test_restore.py"),

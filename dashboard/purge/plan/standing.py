@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 
 from dashboard.core.clock import microseconds
+from dashboard.core.errors import PlanError
 from dashboard.domain.model import Group, Guard, TopicPartition
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.purge.plan.claims import GroupClaim
@@ -21,6 +22,8 @@ from dashboard.safety.committed_offsets import COMMITS
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.safety.standing import Standing, standing
 from dashboard.settings.settings import TopicDeclaration, of_topic
+
+_MOST_GUARDS = 5_000_000
 
 
 def stand(
@@ -106,12 +109,23 @@ def judged(
     waived: Collection[str],
     declarations: Mapping[str, TopicDeclaration],
 ) -> list[tuple[TopicPartition, Guard, str | None, str | None]]:
-    """Every guard that `safety.guards` finds, by partition, its group and which fact it is."""
+    """Every guard that `safety.guards` finds, by partition, its group and which fact it is.
+
+    Raises PlanError TOO_MANY_GUARDS: each is a text of its own, and Arrow holds 2 GiB of them.
+    """
     keys = sorted(resolved)
     names = sorted({key.topic for key in facts.partitions})
     rows = _rows(facts, keys, names, resolved, declarations)
     errors = [(at, facts.offset_errors[k]) for at, k in enumerate(keys) if k in facts.offset_errors]
     where = stand(facts, keys, names, waived)
+    if where.unplaced.num_rows > _MOST_GUARDS:
+        raise PlanError(
+            f"groups whose place is not known would guard {len(keys)} partitions "
+            f"{where.unplaced.num_rows} times: more than a plan can tell",
+            "Plan fewer topics at once. Topics that are new to all groups are new no longer once "
+            "snapshots of some minutes are kept.",
+            code="TOO_MANY_GUARDS",
+        )
     found = guards.findings(rows, where, facts.incomplete, _errors(errors))
     return [
         (keys[row["row"]], Guard(row["name"], row["reason"], row["lift"]), row["group_id"],

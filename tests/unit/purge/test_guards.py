@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.core.errors import PlanError
 from dashboard.domain.model import (
     ANY_TOPIC,
     Group,
@@ -16,6 +17,7 @@ from dashboard.domain.model import (
     Guard,
     TopicPartition,
 )
+from dashboard.purge.plan import standing
 from dashboard.purge.plan.claims import GroupClaim, RememberedOffset, claims_of, offset_topics
 from dashboard.purge.plan.guards import Finding, Override, findings, lift
 from dashboard.purge.plan.resolve import ResolvedTarget
@@ -409,6 +411,18 @@ def test_where_the_only_offset_lies_past_the_end_its_group_is_named_though_no_ta
     assert [(f.guard.name, f.group_id) for f in judged(found, None)] == [
         ("no-committed-offset", None), ("no-committed-offset", "reset"),
     ]  # fmt: skip
+
+
+def test_more_guards_than_a_plan_can_tell_are_refused_by_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standing, "_MOST_GUARDS", 1)
+    groups = tuple(Group(name, "consumer", "Stable", 1, patterns=("ord.*",)) for name in "pq")
+    with pytest.raises(PlanError) as refused:
+        names(facts(claims=CLAIMS, groups=groups))
+    assert (refused.value.code, refused.value.exit_code) == ("TOO_MANY_GUARDS", 1)
+    assert "1 partitions 2 times" in refused.value.message
+    assert "fewer topics" in refused.value.next_step
 
 
 def test_a_pattern_that_takes_the_topic_in_makes_its_group_a_reader() -> None:
