@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, IsolationLevel
+from confluent_kafka import Consumer, IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -147,9 +147,17 @@ class Seen:
 
     def ends(self, topic: TopicTruth, isolation: IsolationLevel) -> tuple[int, ...]:
         asked = {Position(topic.name, p): OffsetSpec.latest() for p in range(topic.partitions)}
-        answers = self._admin.list_offsets(asked, isolation_level=isolation)
-        found = {position.partition: done.result().offset for position, done in answers.items()}
-        return tuple(found[p] for p in sorted(found))
+        deadline = time.monotonic() + 30
+        while True:  # while brokers start again, a partition may be without a leader
+            answers = self._admin.list_offsets(asked, isolation_level=isolation)
+            try:
+                found = {at.partition: done.result().offset for at, done in answers.items()}
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
+            else:
+                return tuple(found[p] for p in sorted(found))
 
     def high_watermarks(self, topic: TopicTruth) -> tuple[int, ...]:
         return self.ends(topic, IsolationLevel.READ_UNCOMMITTED)
