@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core import demo_faults
@@ -19,7 +18,7 @@ from dashboard.core.demo_faults import KINDS
 from dashboard.domain.model import used_share
 from dashboard.reports.parts import Figure
 from dashboard.settings.sections import Price
-from dashboard.store.finding_rows import Blocker, DiskRow, GrowthRow, OrphanRow
+from dashboard.store.finding_rows import DiskRow, GrowthRow, OrphanRow
 from dashboard.ui.components import markup
 from dashboard.ui.components.glossary import term
 from dashboard.ui.components.markup import plain
@@ -31,7 +30,7 @@ from dashboard.views.followers import slow_units
 from dashboard.views.headline import (
     Headline,
     alive_said,
-    blockers_by_group,
+    blockers_listed,
     unknown_blockers,
 )
 
@@ -306,7 +305,9 @@ def blockers(screen: Screen) -> None:
     st.html('<div class="lw"><h2>Largest blockers</h2></div>')
     assert screen.findings is not None
     table = screen.findings.table("blockers")
-    rows = screen.findings.derived("largest blockers", lambda: _largest(table))
+    rows = screen.findings.derived(
+        "largest blockers", lambda: blockers_listed(table, ROWS, "bytes_held_alone")
+    )
     for group, held, of_it in rows:
         alive = plain(alive_said(of_it, screen.now))
         label = f"**{plain(group)}** holds back {formats.size(held)}, {alive}"
@@ -315,15 +316,6 @@ def blockers(screen: Screen) -> None:
         st.caption("What groups hold back is unknown: no replica's size could be read.")
     elif not rows:
         st.caption("No group alone holds anything back.")
-
-
-def _largest(blockers: pa.Table) -> list[tuple[str, int, list[Blocker]]]:
-    """Group, the bytes that it alone holds, and its rows."""
-    return [
-        (group, held, records(blockers.filter(pc.equal(blockers["group_id"], group)), Blocker))
-        for group, held in blockers_by_group(blockers, ROWS, "bytes_held_alone")
-        if held > 0
-    ]
 
 
 def followers(screen: Screen) -> None:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.core.arrow import records
 from dashboard.safety.unseen_readers import TopicReading, of_finding
 from dashboard.store.finding_rows import Blocker
 from dashboard.ui.components import grid, markup
@@ -30,7 +29,7 @@ from dashboard.ui.session.context import (
 )
 from dashboard.views import formats
 from dashboard.views.facts import UNDECLARED
-from dashboard.views.headline import alive_said, blockers_by_group
+from dashboard.views.headline import alive_said, blockers_listed
 from dashboard.views.topic_rows import (
     Filters,
     TopicRow,
@@ -202,11 +201,8 @@ def _waivable(
     """Of the groups on these topics those whose waiver frees most, and the names of the rest."""
     blockers = found.table("blockers")
     here = blockers.filter(pc.is_in(blockers["topic"], pa.array(sorted(topics), pa.string())))
-    most = {g: freed for g, freed in blockers_by_group(here, TICKS) if freed > 0}
-    listed = [
-        (g, freed, records(here.filter(pc.equal(here["group_id"], g)), Blocker))
-        for g, freed in most.items()
-    ]
+    listed = blockers_listed(here, TICKS)
+    most = {group for group, _, _ in listed}
     return listed, [g for g in groups_of(found.table("holds"), topics) if g not in most]
 
 

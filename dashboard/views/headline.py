@@ -199,6 +199,17 @@ def blockers_by_group(
     return [(row["group_id"], int(row[f"{what}_sum"] or 0)) for row in rows]
 
 
+def blockers_listed(
+    blockers: pa.Table, limit: int, what: str = "bytes_freed_if_waived"
+) -> list[tuple[str, int, list[Blocker]]]:
+    """The same with each group's rows; of those groups alone that have any of these bytes."""
+    return [
+        (group, found, records(blockers.filter(pc.equal(blockers["group_id"], group)), Blocker))
+        for group, found in blockers_by_group(blockers, limit, what)
+        if found > 0
+    ]
+
+
 _MOST_NAMED = 6
 Kind = Literal["purge", "group", "declare", "unread"]
 

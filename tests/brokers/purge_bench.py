@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -182,8 +182,12 @@ class Bench:
         """A plan that no guard of the moment blocks: on a busy machine a replica falls behind, or
         a group of another test has members no longer and its offsets not yet.
         """
+        return self.plan_when(lambda plan: bool(plan.free_partitions), topic, to)
+
+    def plan_when(self, wanted: Callable[[Plan], bool], topic: str, to: str = "committed") -> Plan:
+        """The first plan that is as wanted; after half a minute the one that there is."""
         until = time.monotonic() + 30
-        while not (plan := self.plan(topic, to=to)).free_partitions and time.monotonic() < until:
+        while not wanted(plan := self.plan(topic, to=to)) and time.monotonic() < until:
             time.sleep(0.5)
         return plan
 

@@ -5,7 +5,6 @@ docs/guards.md lists where the other guards are proved.
 
 from __future__ import annotations
 
-import time
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -159,9 +158,8 @@ def test_a_topics_configs_may_bring_records_back_or_need_them(
     bench: Bench, name: str, key: str, value: str, fact: str
 ) -> None:
     topic = keyed(bench, **{key: value})
-    until = time.monotonic() + 30  # beside it a guard of the moment may stand, of another's group
-    while len((plan := bench.plan(topic)).partitions[0].guards) > 1 and time.monotonic() < until:
-        time.sleep(0.5)
+    # Beside it a guard of the moment may stand, of another test's group.
+    plan = bench.plan_when(lambda plan: len(plan.partitions[0].guards) == 1, topic)
     guard_of(plan, name, topic, fact)
     lifted(bench, topic, name)
 

@@ -166,17 +166,23 @@ def journal_in(state_dir: Path) -> Path:
     return state_dir / "journal.sqlite"
 
 
+def watched_since(now: datetime) -> str:
+    """From when on a run counts as watched still, with a second to spare: times in the journal's
+    file are compared as texts.
+    """
+    return format_time((now - timedelta(seconds=1)).replace(microsecond=0))
+
+
 def all_rest(journal: Path, now: datetime) -> bool:
     """Whether no run of a journal is open or watched any more, by a glance at its file.
 
     `Journal.stale` looks closer, and takes a tenth of a second to import. False too where the file
     cannot be read so: who opens it as a journal says why.
     """
-    since = format_time((now - timedelta(seconds=1)).replace(microsecond=0))  # as `stale`
     asked = "SELECT 1 FROM runs WHERE closed_at IS NULL OR watched_until >= ? LIMIT 1"
     try:
         with closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=ro", uri=True)) as file:
-            return file.execute(asked, (since,)).fetchone() is None
+            return file.execute(asked, (watched_since(now),)).fetchone() is None
     except sqlite3.Error:
         return False
 

@@ -14,7 +14,7 @@ from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import JournalError, PlanError, RefusedError, UsageError
 from dashboard.purge.journal.chain import READ_ONLY, SWITCHES, Chain, uneven
 from dashboard.purge.journal.file import JournalFile
-from dashboard.purge.journal.head import journal_in
+from dashboard.purge.journal.head import journal_in, watched_since
 from dashboard.purge.journal.links import entry
 from dashboard.purge.journal.pack import Stored, changed, unpack
 from dashboard.purge.journal.rows import (
@@ -387,15 +387,14 @@ class JournalReads:
         A sign from the future is none: the clock was set back.
         """
         # Asked several times a second: of most runs a final receipt is a link of the chain, and
-        # they need not be read to know it. A second to spare: times are compared as texts.
-        watched = format_time((now - timedelta(seconds=1)).replace(microsecond=0))
+        # they need not be read to know it.
         found = self.file.rows(
             f"SELECT {_HEAD} FROM runs WHERE rowid IN ("
             "SELECT rowid FROM runs WHERE closed_at IS NULL UNION "
             "SELECT rowid FROM runs WHERE watched_until >= ? AND NOT EXISTS ("
             "SELECT 1 FROM entries WHERE entries.run_id=runs.run_id AND kind='receipt')) "
             "ORDER BY rowid DESC",
-            watched,
+            watched_since(now),
         )
         return [
             run
