@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -98,14 +98,21 @@ class Bench:
         )
         self.journal = Journal(folder / "state" / "journal.sqlite")
         self._topics: set[str] = set()  # librdkafka crashes on a topic named twice
+        self._groups: set[str] = set()
 
     def close(self) -> None:
-        """End workers that still watch, and remove the topics."""
+        """End workers that still watch, and remove the groups and then the topics: a group that
+        loses its last offset with its topic may read anything, and guards what comes next here.
+        """
         for run in self.journal.runs():
             self.kill_worker(run.run_id)
-        if self._topics:
+        removals = (
+            (self.admin.delete_consumer_groups, sorted(self._groups)),
+            (self.admin.delete_topics, sorted(self._topics)),
+        )
+        for remove, names in removals:
             # An admin client that goes before its answers came takes the process with it.
-            for done in self.admin.delete_topics(sorted(self._topics)).values():
+            for done in remove(names).values() if names else ():
                 with suppress(KafkaException):
                     done.result(ANSWERS_WITHIN)
         self.journal.close()
@@ -168,6 +175,7 @@ class Bench:
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Set a group's committed offsets, without any member."""
         wanted = {Key(topic, partition): offset for partition, offset in offsets.items()}
+        self._groups.add(group)
         commit({"bootstrap.servers": self.bootstrap}, group, wanted)
 
     def plan(self, *topics: str, to: str | Target = "committed", **request: Any) -> Plan:
@@ -177,19 +185,6 @@ class Bench:
         waived = tuple(Waive(*text.split("=", 1)) for text in request.pop("waive", ()))
         wanted = PlanRequest(topics, target, waive=waived, override=lifted, by="test", **request)
         return draft(self.settings, self.settings.data, None, wanted)
-
-    def free_plan(self, topic: str, to: str = "committed") -> Plan:
-        """A plan that no guard of the moment blocks: on a busy machine a replica falls behind, or
-        a group of another test has members no longer and its offsets not yet.
-        """
-        return self.plan_when(lambda plan: bool(plan.free_partitions), topic, to)
-
-    def plan_when(self, wanted: Callable[[Plan], bool], topic: str, to: str = "committed") -> Plan:
-        """The first plan that is as wanted; after half a minute the one that there is."""
-        until = time.monotonic() + 30
-        while not wanted(plan := self.plan(topic, to=to)) and time.monotonic() < until:
-            time.sleep(0.5)
-        return plan
 
     def standards(self, plan: Plan) -> Standards:
         """What settings and the store say now of the plan's topics."""

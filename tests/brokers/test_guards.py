@@ -158,9 +158,7 @@ def test_a_topics_configs_may_bring_records_back_or_need_them(
     bench: Bench, name: str, key: str, value: str, fact: str
 ) -> None:
     topic = keyed(bench, **{key: value})
-    # Beside it a guard of the moment may stand, of another test's group.
-    plan = bench.plan_when(lambda plan: len(plan.partitions[0].guards) == 1, topic)
-    guard_of(plan, name, topic, fact)
+    guard_of(bench.plan(topic), name, topic, fact)
     lifted(bench, topic, name)
 
 

@@ -29,7 +29,7 @@ def planned(bench: Bench) -> tuple[str, Plan]:
     """A topic of 100 records with a plan up to its group's commit, 60."""
     topic = bench.topic(100)
     bench.commit("purge-g", topic, {0: 60})
-    return topic, bench.free_plan(topic)
+    return topic, bench.plan(topic)
 
 
 def assert_refused(bench: Bench, view: RunView, topic: str, guard: str, *words: str) -> None:

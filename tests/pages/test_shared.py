@@ -13,7 +13,7 @@ from tests.pages import conftest
 from tests.pages.conftest import Open, said
 
 _MADE = {
-    "overview": ((treemap, "treemap"), (overview, "_largest"), (making_room, "rooms")),
+    "overview": ((treemap, "treemap"), (overview, "blockers_listed"), (making_room, "rooms")),
     "reclaimable": ((reclaimable, "frame"), (reclaimable, "_waivable"), (facts, "by_guard")),
     "growth": ((what_if, "outcomes"),),
     "followers": ((lags, "heat"), (lags, "topic_of")),
