@@ -20,10 +20,10 @@ from dashboard.cli.output import INTERRUPTED, close_stdout, emit_error, prepare_
 from dashboard.cli.parser import VERBS, add_summary, new_parser, parse
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
-from dashboard.core.processes import without_pandas
+from dashboard.core.processes import lean
 
 # The verbs that neither are Spark's driver nor serve pages or reports.
-_WITHOUT_PANDAS = frozenset(
+_LEAN = frozenset(
     {
         "apply", "approvals", "archives", "collect", "delete-records", "findings", "followers",
         "idle", "inventory", "plan", "preview", "restore", "retention", "run", "runs", "triage",
@@ -58,9 +58,9 @@ def run() -> None:
     # Plans, snapshots and answers are millions of small values without cycles: looking through
     # them for garbage as often as Python does by itself doubles the time that they take.
     gc.set_threshold(100_000, 20, 100)
-    if not _WITHOUT_PANDAS.intersection(sys.argv[1:2]):
+    if not _LEAN.intersection(sys.argv[1:2]):
         sys.exit(main())
-    without_pandas()
+    lean()
     code = main()
     atexit._run_exitfuncs()
     with suppress(OSError, ValueError):  # a reader that went away, a stream that is closed

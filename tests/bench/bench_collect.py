@@ -34,11 +34,11 @@ TOOLS = {
 }  # fmt: skip
 # A whole process, as the tools are; and in a process that runs already, as `watch` does it.
 PROCESS, INSIDE = "lowwater collect (a new process)", "lowwater collect (in watch)"
-GOAL = 5.0
+GOALS = {PROCESS: 6.0, INSIDE: 5.0}  # times as fast as the four tools
 
 
 def main(argv: list[str]) -> int:
-    """Measure and print; 1 when the goal was missed."""
+    """Measure and print; 1 when a goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=5000)
     parser.add_argument("--runs", type=int, default=5)
@@ -132,8 +132,9 @@ def _print_table(seconds: dict[str, float]) -> int:
     print(f"{'all four of Kafka':<34}{total:>10.2f}{1:>9.1f}x")
     for name, took in ours.items():
         print(f"{name:<34}{took:>10.2f}{total / took:>9.1f}x")
-    missed = [name for name, took in ours.items() if total / took < GOAL]
-    print(f"goal: {GOAL:g}x " + (f"missed by {', '.join(missed)}" if missed else "reached"))
+    missed = [name for name, took in ours.items() if total / took < GOALS[name]]
+    for name, goal in GOALS.items():
+        print(f"goal: {name}: {goal:g}x {'MISSED' if name in missed else 'reached'}")
     return 1 if missed else 0
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, LowwaterError, unexpected
-from dashboard.core.processes import without_pandas
+from dashboard.core.processes import lean
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.archiving import Reading, refuse_unreached
@@ -153,5 +153,5 @@ def _connect(chosen: Settings, run: RunRow, now: Callable[[], datetime]) -> Live
 if __name__ == "__main__":
     # As the command line, and for the same reasons.
     gc.set_threshold(100_000, 20, 100)
-    without_pandas()
+    lean()
     sys.exit(main())

@@ -272,8 +272,22 @@ def test_a_verb_that_reads_tables_imports_no_pandas_and_no_queue_without_a_run(a
     assert "orders" in ended.stdout  # all of it, though the process ends without tidying up
 
 
-def test_verbs_without_pandas_are_verbs() -> None:
-    assert entry._WITHOUT_PANDAS.issubset(VERBS)
+def test_verbs_of_lean_processes_are_verbs() -> None:
+    assert entry._LEAN.issubset(VERBS)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="Linux tells threads there")
+def test_numpy_starts_no_threads_in_a_lean_process() -> None:
+    script = (
+        "from dashboard.core.processes import lean; lean(); import numpy, os;"
+        " print(len(os.listdir('/proc/self/task')))"
+    )
+    environ = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=240,
+        env=environ,
+    )  # fmt: skip
+    assert ended.stdout.strip() == "1"
 
 
 def test_a_reader_that_goes_away_ends_no_verb_with_a_traceback(alone: Path) -> None:
