@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.domain.model import Group, TopicPartition
+from dashboard.purge.plan.claims import alive
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.guards import Lift, Waive, Waiver
@@ -236,7 +237,7 @@ def refuse_alive(groups: Mapping[str, Group], waivers: Collection[Waiver]) -> No
 
 def is_dead(group: Group | None) -> bool:
     """Gone, or without members; one whose members cannot be read counts as alive."""
-    return group is None or (group.type != "share" and group.members == 0)
+    return not alive(group) and (group is None or group.type != "share")
 
 
 # What to do about a disk that no purge can give room to, the cheapest first, each with its price.

@@ -30,6 +30,7 @@ _TEXTS = (
     "deploy/**/*",
 )
 _NAMED = re.compile(r"`((?:\w+/)+[\w-]+)\.(\w+)`")  # a file in a room, or a name in it
+_NAME_OF = re.compile(r"`(\w+)`\s+of\s+`((?:\w+/)+\w+)\.py`")
 
 
 @pytest.mark.parametrize("folder", _FOLDERS, ids=lambda f: "/".join(f.parts[-2:]))
@@ -70,6 +71,9 @@ def test_a_file_or_name_that_a_text_points_to_is_there() -> None:
     del texts["/CHANGELOG.md"]  # it tells of files that were there then
     named = [(path, *found) for path, text in texts.items() for found in _NAMED.findall(text)]
     assert len(named) > 100
+    names = [(path, m, name) for path, text in texts.items() for name, m in _NAME_OF.findall(text)]
+    assert len(names) > 20
+    named += names
     every = [f"/{p.relative_to(_CLONE)}" for p in chain.from_iterable(map(_CLONE.glob, _TEXTS))]
 
     def leads(module: str, name: str) -> bool:

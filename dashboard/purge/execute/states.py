@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dashboard.domain.model import DeleteRecordsPartitionResult
 from dashboard.purge.execute.readback import GONE, Seen
-from dashboard.purge.journal.rows import PartitionRow
+from dashboard.purge.journal.rows import PartitionRow, good
 
 # Kafka refuses these before it truncates: OFFSET_OUT_OF_RANGE, INVALID_TOPIC,
 # TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (nothing was sent), POLICY_VIOLATION.
@@ -229,8 +229,3 @@ def run_state(rows: Iterable[PartitionRow], mode: str, *, cancelled: bool) -> st
     if all(row.state == "not_done" and not row.was_sent for row in found):
         return "refused"
     return "partial"
-
-
-def good(mode: str) -> frozenset[str]:
-    """The states in which a partition is done for a run of this mode."""
-    return frozenset({"done"} if mode == "wait-all" else {"done", "leader_done"})

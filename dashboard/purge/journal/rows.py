@@ -22,6 +22,11 @@ OPEN_STATES = ("pending", "sent", "unknown")
 CLOSED_STATES = ("done", "leader_done", "not_done", "reverted")
 
 
+def good(mode: str) -> frozenset[str]:
+    """The states in which a partition is done for a run of this mode."""
+    return frozenset({"done"} if mode == "wait-all" else {"done", "leader_done"})
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a run is sent and watched, frozen when it was queued."""
@@ -264,8 +269,7 @@ class RunView:
         """
         if self.run.state == "refused":
             return 3
-        good = {"done"} if self.run.mode == "wait-all" else {"done", "leader_done"}
-        done = all(row.state in good for row in self.partitions)
+        done = all(row.state in good(self.run.mode) for row in self.partitions)
         return 0 if done and all(move.state == "moved" for move in self.moves) else 2
 
     def to_json(self) -> dict[str, object]:
