@@ -159,6 +159,16 @@ def check_writable(path: str) -> None:
         _check_parent(path, target)
 
 
+def forget(path: str) -> None:
+    """Remove the file that is to be written, before any work is done: what an earlier call wrote
+    there must not be taken for the answer of one that is refused. Raises UsageError.
+    """
+    with _named(path):
+        target = Path(path)
+        if target.is_file():
+            target.unlink(missing_ok=True)
+
+
 def check_folder(path: str, ours: Collection[str]) -> None:
     """Raise UsageError before any work is done for a folder that may not be written.
 

@@ -30,7 +30,7 @@ examples:
   lowwater apply plan.json --mode wait-all --confirm "purge orders on prod" --data ./data
 
 Every flag stands after its verb. With --json stdout is one JSON object (one a line for
-watch and policies run); progress and logs go to stderr. Settings: lowwater.toml, see
+watch, policies run and orphans run); progress and logs go to stderr. Settings: lowwater.toml, see
 docs/settings.md.
 
 """
@@ -69,7 +69,7 @@ VERBS: Mapping[str, Verb] = {
     "delete-records": Verb("purge", "Kafka's delete-records tool, with guards and a journal"),
     "demo": Verb("machine", "a real three-broker Kafka with a known workload and the dashboard"),
     "dashboard": Verb("machine", "serve the pages on loopback, until Ctrl-C"),
-    "inventory": Verb("machine", "take stock of a broker's disk, there or through one shell line"),
+    "inventory": Verb("machine", "list a broker's disk, there or through one shell line"),
     "orphans": Verb("findings", "partition folders that the cluster no longer knows"),
     "metrics": Verb(
         "machine", "our own metrics for Prometheus: served on loopback, or printed once"

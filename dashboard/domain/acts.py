@@ -36,7 +36,7 @@ KIP_370 = (STRAY, DELETED_TOPIC, MOVED_AWAY, RECREATED_TOPIC)
 
 # Why nothing of a broker may go when more than a small share of it is orphans at once.
 TOO_MANY = (
-    "that smells of lost metadata. If you know why they are there, raise orphan_most_share in the "
+    "which may mean lost metadata. If you know why they are there, raise orphan_most_share in the "
     "settings"
 )
 

@@ -184,7 +184,10 @@ def _command(principal: str, resource: str, pattern: str, operations: list[str])
         where = "--topic 'orders.' --resource-pattern-type prefixed"
     else:
         where = "--group 'dead-group'"
-    return f"kafka-acls --add --allow-principal {shlex.quote(principal)} {named} {where}"
+    return (
+        "kafka-acls --bootstrap-server HOST:PORT --add "
+        f"--allow-principal {shlex.quote(principal)} {named} {where}"
+    )
 
 
 class Tells(Protocol):

@@ -166,7 +166,7 @@ def _signed_in_name(people: PeopleSettings, claims: Claims, now: datetime) -> st
     # People may choose what some claims say: what turns text around, or never ends, is no name.
     if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 254:
         raise RefusedError(
-            f"the provider's claim {people.name_claim} names nobody",
+            f"the provider's claim {people.name_claim} is empty or missing",
             "Have the provider send it, or set name_claim of [people] to one that it sends.",
             code="NAME_MISSING",
         )

@@ -53,8 +53,8 @@ def declared(
     """What is declared of a topic: by the first match in the settings, else by the page's.
 
     The longer replay window of both counts, and beside a glob the page's word, of that very topic,
-    that others may read it: whoever writes a glob does not know who rewinds, or reads, a topic that
-    it takes in.
+    that others may read it, or restore state from it: whoever writes a glob does not know who
+    rewinds, reads or restores a topic that it takes in.
     """
     first, other = (
         next((d for d in found if d.matches(topic)), None) for found in (in_settings, on_page)
@@ -62,8 +62,13 @@ def declared(
     if first is None or other is None:
         return first or other
     longer = replace(first, replay_window=max(first.replay_window, other.replay_window))
-    named = _wild(first.glob) and not _wild(other.glob)
-    return replace(longer, readers="unknown") if named and other.readers == "unknown" else longer
+    if not _wild(first.glob) or _wild(other.glob):
+        return longer
+    readers, restore = (
+        "unknown" if getattr(other, name) == "unknown" else getattr(first, name)
+        for name in ("readers", "state_restore")
+    )
+    return replace(longer, readers=readers, state_restore=restore)
 
 
 def _wild(glob: str) -> bool:

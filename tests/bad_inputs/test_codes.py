@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dashboard.purge.execute import stop_rules
+from dashboard.purge.journal import wishes
 from tests.bad_inputs import codes
 from tests.bad_inputs.cases import all_cases
 from tests.bad_inputs.unreached import UNREACHED
@@ -29,6 +31,12 @@ def test_a_code_has_one_exit_or_is_both_wrong_usage_and_a_refusal() -> None:
         "LOG_DIR_TWICE": {1, 3},
         "NOT_LIFTABLE": {1, 3},
     }
+
+
+def test_the_codes_that_only_runs_end_with_are_explained() -> None:
+    told = (codes.ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    for code in ("REFUSED", stop_rules.ERROR_RATE, stop_rules.ISR_SHRANK, wishes.SILENT):
+        assert f"| `{code}` | " in told
 
 
 def test_the_table_of_codes_is_that_of_the_sources() -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from dashboard.domain import acts
+from dashboard.domain.model import MODES
 from dashboard.purge.journal import rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text("utf-8")
 WORDS = (
     *rows.OPEN_RUN_STATES, *rows.CLOSED_RUN_STATES, *rows.OPEN_STATES, *rows.CLOSED_STATES,
-    *acts.KINDS, *acts.VERDICTS, "wait-all", "leader-only",
+    *acts.KINDS, *acts.VERDICTS, *MODES,
 )  # fmt: skip
 
 

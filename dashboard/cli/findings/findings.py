@@ -75,7 +75,8 @@ def add_parser(verbs: Verbs) -> None:
         "findings",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
         "disks, orphans, sightings, growth, trends, slow_followers, traffic, counters,\n"
-        "unseen_readers, idle_topics, last_writes, retention_fit, reader_lags or quality.\n"
+        "unseen_readers, former_readers, idle_topics, last_writes, retention_fit, reader_lags\n"
+        "or quality.\n"
         "Rows are sorted by the table's key; bytes are summed over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",

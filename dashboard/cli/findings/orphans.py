@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Partition folders that the cluster no longer knows, as the newest analysis found them: what
 each one is, how many bytes it holds, since when it is seen, and whether it may go. Then what
-each disk is made of, and the line that takes stock of a broker whose disk nobody listed.
+each disk is made of, and the line that lists a broker's disk which nobody scanned.
 Changes nothing; `sweep`, on a broker's host, acts on the file that --out writes, and `run` there
 is the service that does so by itself."""
 _ROWS = ("broker", "log dir", "directory", "kind", "on disk", "newest", "verdict", "reason")

@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
         output.check_folder(args.out, findings_files.names(args.format))
     else:
         output.check_writable(args.out)
+    if args.format == "offsets-json":
+        output.forget(args.out)  # targets of an earlier plan: this one may be refused
     plan = _plan(args)
     if args.format == "offsets-json":
         made, what = _offsets(args, plan)

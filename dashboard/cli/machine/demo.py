@@ -81,16 +81,29 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     settings = load()
     if args.action == "up":
-        demo.up(
-            settings,
-            output.progress,
-            lambda found: output.emit(demo.described(found), _ready(found), as_json=args.json),
-            port=args.port,
-            data=args.data,
-            parts=[p for p in supervisor.PARTS if p != "inventory" or not args.without_inventory],
-            leader_only_preview=bool(args.leader_only_preview),
-            clusters=args.clusters or 1,
-        )
+        told: list[DemoState] = []
+
+        def ready(found: DemoState) -> None:
+            output.emit(demo.described(found), _ready(found), as_json=args.json)
+            told.append(found)
+
+        try:
+            demo.up(
+                settings,
+                output.progress,
+                ready,
+                port=args.port,
+                data=args.data,
+                parts=[
+                    p for p in supervisor.PARTS if p != "inventory" or not args.without_inventory
+                ],
+                leader_only_preview=bool(args.leader_only_preview),
+                clusters=args.clusters or 1,
+            )
+        except KeyboardInterrupt:
+            if args.json and told:  # stdout has its one object
+                return output.INTERRUPTED
+            raise
         return 0
     if args.action == "load":
         loaded = demo.load(settings, output.progress, partitions=args.partitions)

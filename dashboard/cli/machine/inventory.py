@@ -26,7 +26,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "read": ("listing", "broker", "out"),
 }
 _DESCRIPTION = """\
-Takes stock of a broker's disk: every segment, folder and checkpoint entry of its log dirs.
+Lists a broker's disk: every segment, folder and checkpoint entry of its log dirs.
 Opens to read, follows no link, writes nothing but --out.
 
 scan     on the broker's host: walks the log dirs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_reached, add_verb
@@ -16,7 +16,7 @@ from dashboard.settings.settings import Settings
 if TYPE_CHECKING:
     from dashboard.purge.jobs.worker_process import ReadyWorker
     from dashboard.purge.journal.journal import Journal
-    from dashboard.purge.plan.plan import Plan
+    from dashboard.purge.plan.plan import Plan, PlannedPartition
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -132,6 +132,8 @@ def _refused(args: argparse.Namespace, journal: Journal, plan: Plan, error: Refu
             "state": "refused",
             "mode": args.mode,
             "plan_id": plan.plan_id,
+            "watched_until": None,
+            "counts": {"not_done": len(plan.partitions)},
             "partitions": [_not_sent(p, error) for p in plan.partitions],
             "moves": [],
             "receipt": None,
@@ -145,15 +147,12 @@ def _refused(args: argparse.Namespace, journal: Journal, plan: Plan, error: Refu
     return error.exit_code
 
 
-def _not_sent(partition: Any, error: RefusedError) -> dict[str, object]:
-    guard = partition.guards[0].name if partition.guards else error.code
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "target_offset": partition.target_offset,
-        "state": "not_done",
-        "low_watermark": None,
-        "leader_log_start_offset": None,
-        "error": guard,
-        "followers_behind": [],
-    }
+def _not_sent(planned: PlannedPartition, error: RefusedError) -> dict[str, object]:
+    """With the keys of a partition of a run; a guarded one may have no target."""
+    from dashboard.purge.journal.rows import PartitionRow
+
+    why = planned.guards[0].name if planned.guards else error.code
+    row = PartitionRow(
+        planned.topic, planned.partition, planned.target_offset or 0, "not_done", error=why
+    )
+    return {**row.to_json(), "target_offset": planned.target_offset}

@@ -57,7 +57,9 @@ def add_parser(verbs: Verbs) -> None:
         "--leader-only", action="store_true", help="do not wait for followers (needs v3 brokers)"
     )
     parser.add_argument("--timeout-ms", type=int, metavar="N", help="the request's own timeout")
-    parser.add_argument("--yes", action="store_true", help="lift what may be lifted; do not ask")
+    parser.add_argument(
+        "--yes", action="store_true", help="lift what may be lifted, but no-history; do not ask"
+    )
     add_version(parser)
 
 
@@ -310,7 +312,7 @@ def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:
 def _refused(plan: Plan, *, as_json: bool) -> int:
     rows = [_row(p, None) for p in plan.partitions]
     error = RefusedError(
-        f"guards that nobody may lift block all {len(rows)} partitions",
+        f"guards that a yes does not lift block all {len(rows)} partitions",
         "Read the guards above; each says what would change it.",
         code="NOTHING_FREE",
     )

@@ -96,6 +96,9 @@ def run(args: argparse.Namespace) -> int:
 
     READ_ONLY where targets for Kafka's tool are asked for and every purge is switched off.
     """
+    if args.offsets_out:
+        output.check_writable(args.offsets_out)
+        output.forget(args.offsets_out)  # targets of an earlier plan, which may be refused by now
     settings = context.read_settings(args)
     if args.waive or args.override:
         who = context.actor(settings)
@@ -107,7 +110,6 @@ def run(args: argparse.Namespace) -> int:
             "Leave one of them out.",
         )
     if args.offsets_out:
-        output.check_writable(args.offsets_out)
         _refuse_stopped(settings)
     target = _target(args)
     plan = _draft(args, settings, target, context.overrides_of(args))

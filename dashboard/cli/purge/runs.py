@@ -147,7 +147,7 @@ def _readable(view: RunView) -> dict[str, object]:
     counts = ", ".join(f"{count} {state}" for state, count in view.counts.items())
     receipt = view.run.receipt
     freed = output.size(receipt.freed_bytes) if receipt else None
-    return {**_row(view), "counts": counts, "freed": freed}
+    return {**_row(view), "state": view.run.outcome, "counts": counts, "freed": freed}
 
 
 def _broken(problems: tuple[str, ...]) -> JournalError:

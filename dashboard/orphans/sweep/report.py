@@ -122,7 +122,7 @@ class DayLimit:
         )
 
 
-# How much of a broker may leave at once: more smells of lost metadata.
+# How much of a broker may leave at once: more may mean lost metadata.
 
 
 def over_share(

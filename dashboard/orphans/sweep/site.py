@@ -50,7 +50,7 @@ class Options:
     """What flags and settings say.
 
     `keep` is how long a folder stays in the quarantine before it is deleted; `most_share` how much
-    of a broker's folders or bytes may be set aside at once: more smells of lost metadata. A service
+    of a broker's folders or bytes may be set aside at once: more may mean lost metadata. A service
     has a limit a `day`, and leaves what a person has put back (`put_back_stays`).
     """
 

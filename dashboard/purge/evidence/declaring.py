@@ -70,7 +70,7 @@ class Standing:
         return RefusedError(
             f'{first}{also}: declared by [topics."{found.glob}"] of {self.source}, which counts '
             "before anything that is declared here, but for a longer replay window and, beside a "
-            "glob, that others may read it",
+            "glob, that others may read it or restore state from it",
             "Edit it there, or leave these topics out.",
             code="DECLARED_IN_SETTINGS",
         )

@@ -229,7 +229,7 @@ class Waive:
     def __post_init__(self) -> None:
         if not self.group_id or not self.reason.strip():
             raise UsageError(
-                f"'{self.group_id}={self.reason}' waives no group with a reason",
+                f"'{self.group_id}={self.reason}' is no waiver: expected GROUP=REASON",
                 'Write --waive "GROUP=why its offsets no longer count".',
                 code="WAIVER_INVALID",
             )

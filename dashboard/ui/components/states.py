@@ -57,7 +57,7 @@ _TITLES = {
     "RUN_NOT_FOUND": "There is no such run",
     "NOT_SIGNED_IN": "Nobody is signed in",
     "SIGN_IN_EXPIRED": "Sign in again",
-    "NAME_MISSING": "The sign-in names nobody",
+    "NAME_MISSING": "The sign-in gives no name",
     "NAME_NOT_VERIFIED": "The address is not verified",
     "ROLE_TOO_LOW": "That takes another role",
     "PEOPLE_GONE": "Nobody's role is known",

@@ -155,7 +155,13 @@ def test_a_plan_without_a_free_partition_is_refused(
     known_cluster(alone)
     Path("plan.json").write_text(a_plan(all_guarded=True).to_json_text())
     assert _apply() == 3
-    assert _printed(capsys)["error"]["code"] == "NOTHING_FREE"
+    value = _printed(capsys)
+    assert value["error"]["code"] == "NOTHING_FREE"
+    assert value["counts"] == {"not_done": len(value["partitions"])}
+    assert value["watched_until"] is None
+    row = value["partitions"][0]
+    assert (row["leader_id"], row["followers"], row["wait_forecast"]) == (None, [], None)
+    assert (row["dead_replicas"], row["waited_seconds"]) == ([], None)
 
 
 def test_an_expired_plan_is_refused(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:

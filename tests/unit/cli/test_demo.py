@@ -95,6 +95,18 @@ def test_up_prints_where_the_page_is(
     assert brokers.endswith("(Kafka 4.3.1, leader-only preview: not a released broker)")
 
 
+def test_ctrl_c_behind_the_object_prints_no_second_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def up(_: object, say: object, ready: Callable[[DemoState], None], **__: object) -> None:
+        ready(DemoState(ProcessId(1, None), "room", "running", "4.3.1", "/d", "/s"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verbs, "up", up)
+    assert main(["demo", "up", "--json"]) == 130
+    assert "error" not in answer(capsys)
+
+
 def test_help_says_what_the_preview_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--help"]) == 0
     printed = " ".join(capsys.readouterr().out.split())

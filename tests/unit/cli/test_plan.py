@@ -136,6 +136,23 @@ def test_with_no_free_partition_there_are_no_offsets_to_write(asked: list[dict[s
     assert not Path("o.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("topic", "variable"), [("held", None), ("orders", ("LOWWATER_READ_ONLY", "true"))]
+)
+def test_a_refused_plan_leaves_no_earlier_targets_for_kafkas_tool(
+    asked: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    topic: str,
+    variable: tuple[str, str] | None,
+) -> None:
+    Path("o.json").write_text(a_plan().offsets_json())  # yesterday's, when all of it was free
+    if variable:
+        monkeypatch.setenv(*variable)
+    words = ["plan", "--topic", topic, "--to", "committed", "--out", "p.json"]
+    assert main([*words, "--offsets-out", "o.json"]) == 3
+    assert not Path("o.json").exists()
+
+
 def test_with_no_free_partition_the_plan_is_shown_and_the_exit_is_3(
     asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:

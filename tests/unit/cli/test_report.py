@@ -135,6 +135,7 @@ def test_offsets_json_of_a_plan_that_is_all_guarded_is_refused(
     alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (alone / "plan.json").write_text(a_plan(all_guarded=True).to_json_text())
+    (alone / "offsets.json").write_text(a_plan().offsets_json())  # of an earlier call
     words = ("--format", "offsets-json", "--out", "offsets.json", "--plan", "plan.json")
 
     assert report(capsys, *words, exit_code=3)["error"]["code"] == "NOTHING_FREE"

@@ -393,8 +393,9 @@ def test_who_may_not_ask_about_any_group_cannot_prove_coordinators(brokers: Brok
     (reason,) = read(*brokers).incomplete
     assert reason == (
         "no DESCRIBE right on groups named lowwater-probe-*: whether broker 2 has loaded "
-        "1 partitions of __consumer_offsets cannot be asked; kafka-acls --add "
-        "--allow-principal User:NAME --operation Describe --group '*' gives it"
+        "1 partitions of __consumer_offsets cannot be asked; kafka-acls "
+        "--bootstrap-server HOST:PORT --add --allow-principal User:NAME --operation Describe "
+        "--group '*' gives it"
     )
 
 
@@ -424,7 +425,8 @@ def test_an_offsets_topic_that_is_hidden_from_us_makes_the_list_incomplete(
         hides(brokers[index])
     assert read(*brokers).incomplete == (
         "no DESCRIBE right on the topic __consumer_offsets: groups may be left out of every list "
-        "unseen; kafka-acls --add --allow-principal User:NAME --operation Describe --topic "
+        "unseen; kafka-acls --bootstrap-server HOST:PORT --add --allow-principal User:NAME "
+        "--operation Describe --topic "
         "'__consumer_offsets' gives it",
     )
 

@@ -291,11 +291,14 @@ def test_a_glob_takes_nobodys_word_back_that_others_read_a_topic(
     counts: str,
 ) -> None:  # fmt: skip
     """Team B's job reads it without committing, and who wrote the glob had never heard of it."""
+    restored = {"groups": "none", "unknown": "unknown"}
     if page:
-        say(settings, store, journal, "orders", replace(WEEK, readers=page))
-    entry = {"owner": "file", "readers": "groups"}
+        said = replace(WEEK, readers=page, state_restore=restored[page])
+        say(settings, store, journal, "orders", said)
+    entry = {"owner": "file", "readers": "groups", "state_restore": "none"}
     there = replace(settings, topics=(declaration(glob, entry, "lowwater.toml"),))
-    assert standing(there, store, ["orders"]).by_topic["orders"].readers == counts
+    found = standing(there, store, ["orders"]).by_topic["orders"]
+    assert (found.readers, found.state_restore) == (counts, restored[counts])
     rows = [{"topic_no": 0, "topic": "orders", "topic_id": "id-1", "is_internal": False}]
     declared = all_declarations(there, store.declarations())
     (row,) = describe(pa.Table.from_pylist(rows), declared).to_pylist()

@@ -114,7 +114,9 @@ def test_a_missing_read_is_named_with_the_line_that_gives_it(
     live.rights = frozenset({"Describe", "Delete"})
     (row,) = rows(settings)
     assert row.error == "TOPIC_AUTHORIZATION_FAILED"
-    assert row.why.startswith("User:eve has no READ on topic orders: kafka-acls --add ")
+    assert row.why.startswith(
+        "User:eve has no READ on topic orders: kafka-acls --bootstrap-server HOST:PORT --add "
+    )
     assert "--operation Read --topic 'orders'" in row.why
     assert spans == []
 

@@ -19,7 +19,10 @@ from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_plan import free_plan
 
-LINE = "kafka-acls --add --allow-principal User:ann --operation Delete --topic 'orders'"
+LINE = (
+    "kafka-acls --bootstrap-server HOST:PORT --add --allow-principal User:ann "
+    "--operation Delete --topic 'orders'"
+)
 
 
 class Told:
