@@ -83,7 +83,7 @@ def _mode(leader_only: bool) -> str:
 
 
 def _became(planned: PlannedPartition, row: PartitionRow | None, mode: str) -> DeletedRecords:
-    from dashboard.purge.execute.states import good
+    from dashboard.purge.journal.rows import good
 
     if row is None:
         return DeletedRecords(None, None, planned.kept_by)

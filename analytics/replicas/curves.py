@@ -153,7 +153,9 @@ def drawn(
     not past the log end, and the sizes of closed segments, which do not change any more, are not
     above the replica's size (the cleaner was there, or another disk). What the size holds
     beyond them lies after the newest base. Segments wholly below the log start are on their way out
-    (UnifiedLog.deleteLogStartOffsetBreachedSegments) and do not count.
+    (UnifiedLog.deleteLogStartOffsetBreachedSegments): until the next retention check the size has
+    them in it. Where it has, the curve does too, and begins before the log start: else their bytes
+    would be taken for the active segment's, and promised to whoever purges next.
 
     What lies above a segment's base is sure where the scan began after `since` (`Curves.since`, one
     per replica), for which its host's clock has to agree with ours: of what an older one saw, a
@@ -169,13 +171,42 @@ def drawn(
     base, size = integers(rows["base_offset"], 0), integers(rows["log_bytes"], 0)
     next_base = np.append(base[1:], _NONE_AFTER)
     next_base[np.append(run[1:] != run[:-1], True)[: len(run)]] = _NONE_AFTER
-    kept = (replica >= 0) & (next_base > points.start[known])
+    leaving = next_base <= points.start[known]
+    kept = (replica >= 0) & (~leaving | _there(points, replica, new, (base, size), leaving))
     sure = integers(rows["scanned_at"].cast(pa.int64()), 0) - _CLOCKS > since[known]
     above = np.where(sure, _at_least(new, size, points.size[known]), 0)
+    if leaving.any():  # they come first, and what lies there may be gone by now
+        stays = np.flatnonzero(new) + np.add.reduceat(leaving, np.flatnonzero(new), dtype=np.int64)
+        above = np.where(leaving, above[stays[run]], above)
     lost = ~sure & (base > ends_before[known])
     if len(lost):
         kept &= ~np.logical_or.reduceat(lost, np.flatnonzero(new))[run]
     return _fitting(points, replica[kept], base[kept], size[kept], above[kept])
+
+
+def _there(
+    points: Points, replica: Ints, new: Flags, files: tuple[Ints, Ints], leaving: Flags
+) -> Flags:
+    """Of each segment, whether the size of its replica still has in it those that are `leaving`;
+    `files`: their base offsets and bytes.
+
+    They go all at once. If they are gone, all that the size holds beyond the others is the active
+    segment's: with them in it that is too much for its offsets, at what an offset took before.
+    """
+    base, size = files
+    first = np.flatnonzero(new)
+    if not leaving.any():
+        return np.zeros(len(new), dtype=bool)
+    run = np.cumsum(new) - 1
+    newest = np.append(first[1:], len(new)) - 1
+    whose = np.maximum(replica[newest], 0)
+    out = np.add.reduceat(np.where(leaving, size, 0), first)
+    closed = np.add.reduceat(size, first) - size[newest]
+    rest = points.size[whose] - (closed - out)
+    per_offset = closed / np.maximum(base[newest] - base[first], 1)
+    active = per_offset * np.maximum(points.end[whose] - base[newest], 0)
+    found = (out > 0) & (out <= rest) & (active < rest - out / 2)
+    return np.asarray(found[run])
 
 
 def _at_least(new: Flags, size: Ints, told: Ints) -> Ints:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import os
 import socket
+import socketserver
 import sys
 import threading
 import zipfile
@@ -25,6 +27,7 @@ from urllib.parse import urlsplit
 
 import pyspark
 from py4j.protocol import Py4JError
+from pyspark import accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -61,6 +64,7 @@ def open_session(settings: Settings, jvm_options: tuple[str, ...] | None = None)
 
     Raises SettingsError when Java is missing or too old, AnalysisError when Spark cannot start.
     """
+    _say_once_that_java_died()
     # Tasks run in Python: on this machine in this one, whatever is set for other work; on others in
     # the one that is named for them, else where ours is. The first python3 of a PATH has nothing.
     python = None if is_local(settings) else os.environ.get("PYSPARK_PYTHON")
@@ -90,6 +94,26 @@ def open_session(settings: Settings, jvm_options: tuple[str, ...] | None = None)
             "Run lowwater doctor; check LOWWATER_SPARK_MASTER and SPARK_REMOTE.",
             code="SPARK_UNAVAILABLE",
         ) from error
+
+
+def _say_once_that_java_died() -> None:
+    """What pyspark and py4j print of a connection whose Java was killed, page after page, is what
+    an AnalysisError says in a sentence, with what to do.
+    """
+    logging.getLogger().addFilter(_without_traceback)
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = _unless_it_ended  # type: ignore[method-assign,assignment]
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    if record.exc_info and isinstance(record.exc_info[1], Py4JError | OSError):
+        record.exc_info = None
+    return True
+
+
+def _unless_it_ended(server: socketserver.BaseServer, request: Any, client: Any) -> None:
+    if not isinstance(sys.exc_info()[1], EOFError):
+        socketserver.BaseServer.handle_error(server, request, client)
 
 
 # Without Arrow, pandas and pyspark turn None into 'nan' silently: never fall back.

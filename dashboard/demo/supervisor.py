@@ -75,6 +75,7 @@ class Supervisor:
         self._data = str(Path(data).resolve()) if data and "://" not in data else data
         self._began = time.monotonic()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._recording: subprocess.Popen[bytes] | None = None
         self._patience = Patience()
 
     def run(self) -> int:
@@ -137,8 +138,13 @@ class Supervisor:
         command = children.recorded(place, self._cluster.cluster_id)
         environ = children.environment(place)
         log = place.log("recorded")
-        child = processes.spawn(command, log, environ=environ, cwd=children.ROOT)
-        ending.callback(processes.stop, child, CHILD_GRACE_SECONDS)
+        self._recording = processes.spawn(command, log, environ=environ, cwd=children.ROOT)
+        ending.callback(self._stop_recording)
+
+    def _stop_recording(self) -> None:
+        # Once it was collected its process id may be anybody's.
+        if self._recording is not None and self._recording.poll() is None:
+            processes.stop(self._recording, CHILD_GRACE_SECONDS)
 
     def _start_second(self, java: jars.KafkaJars, ending: ExitStack) -> None:
         """One broker more, a cluster of its own, once the first one's page is there to show it."""
@@ -255,6 +261,8 @@ class Supervisor:
         down: set[int] = set()
         while True:
             time.sleep(1)
+            if self._recording is not None:
+                self._recording.poll()  # it ends long before the demo, and would stay a zombie
             for part, child in list(self._children.items()):
                 if child.poll() is not None:
                     self._bring_back(part, child.returncode)

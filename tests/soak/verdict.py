@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -125,18 +124,11 @@ def pages(place: Place) -> Check:
     )
 
 
-# What py4j logs of a Java that was killed under it; ours is the sentence after that.
-_OF_PY4J = re.compile(
-    r"^ERROR:root:Exception while sending command\.$.*?^py4j\.protocol\.Py4JNetworkError",
-    re.MULTILINE | re.DOTALL,
-)
-
-
 def logs(place: Place) -> Check:
     """No process of ours printed a traceback."""
     found = []
     for file in sorted((place.folder / "logs").glob("**/*.log")):
-        text = _OF_PY4J.sub("", file.read_text(errors="replace"))
+        text = file.read_text(errors="replace")
         if "Traceback (most recent call last)" in text:
             at = text.index("Traceback (most recent call last)")
             found.append(f"{file.name}: {text[at : at + 1500]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
+from pyspark import accumulators
 
 from analytics.session import session
 from analytics.session.session import (
@@ -126,3 +128,20 @@ def test_a_missing_connector_is_told_from_other_failures(cause: str, missing: bo
     error = AnalysisError("Spark failed on snapshot x: An error occurred", "Collect again.")
     error.__cause__ = Py4JError(cause)
     assert no_connector(error) is missing
+
+
+def test_a_java_that_was_killed_prints_no_traceback_of_a_library(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    session._say_once_that_java_died()
+    server = object.__new__(accumulators.AccumulatorUnixServer)
+    for error in (EOFError(), ValueError("no end")):
+        try:
+            raise error
+        except (EOFError, ValueError):
+            server.handle_error(None, None)  # type: ignore[arg-type]
+    assert "EOFError" not in (told := capsys.readouterr().err) and "no end" in told
+    for lost in (Py4JError("Answer from Java side is empty"), ValueError("not of Java")):
+        logging.getLogger().error("Exception while sending command.", exc_info=lost)
+    first, second = caplog.records
+    assert first.exc_info is None and second.exc_info is not None

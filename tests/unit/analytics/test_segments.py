@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,25 @@ def test_an_older_inventory_forgets_what_retention_took_since() -> None:
     assert found is not None
     assert found.offset[0] == 30
     assert freed(found, 30, 50).once[0] == 2000
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_what_an_earlier_purge_still_leaves_on_the_disk_is_not_promised_again(
+    *, checked: bool
+) -> None:
+    """Until the next retention check the size has segments in it that lie below the log start."""
+    for start, target in combinations(range(0, 41, 3), 2):
+        log = Log()
+        log.append([500, 400, 600, 500, 450] * 8)
+        rows = log.rows()
+        if checked:
+            log.truncate(start)
+        else:
+            log.start = start
+        found = curve(log, rows)
+        assert found is not None and found.below[-1] == log.size
+        told, truth = freed(found, start, target), log.once(target) - log.once(start)
+        assert told.once_low[0] == told.once[0] == told.once_high[0] == truth, (start, target)
 
 
 def test_segments_that_rolled_since_are_counted_as_full_with_an_interval() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dashboard.core.errors import DemoError, UsageError
-from dashboard.demo import children, state, supervisor, verbs
+from dashboard.demo import children, processes, state, supervisor, verbs
 from dashboard.demo.children import Place
 from dashboard.demo.kafka.brokers import free_ports, kafka_uuid, server_properties
 from dashboard.demo.state import DemoState, ProcessId
@@ -187,3 +191,26 @@ def test_a_second_cluster_has_its_own_section_topics_and_watch(
     assert "--load" in load and str(place.loaded_file) not in load
     watching = children.watch("h:2", place, [], children.SECOND, children.SECOND_EVERY)
     assert watching[watching.index("--name") + 1] == "demo-2"
+
+
+def test_what_recorded_the_time_before_the_demo_is_collected_when_it_ends(
+    chosen: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends minutes before the demo, and was a zombie for as long as that ran."""
+    found = supervisor.Supervisor(chosen, never, never)
+    with subprocess.Popen([sys.executable, "-c", ""], start_new_session=True) as child:
+        found._recording = child
+        looks = iter(range(600))
+
+        def sleep(_: float) -> None:
+            time.sleep(0.05)
+            if child.returncode is not None or next(looks) == 599:
+                raise KeyboardInterrupt
+
+        found._cluster = SimpleNamespace(broker_ids=[], pids=dict)  # type: ignore[assignment]
+        monkeypatch.setattr(supervisor, "time", SimpleNamespace(sleep=sleep))
+        with pytest.raises(KeyboardInterrupt):
+            found._watch_over()
+        assert child.returncode == 0
+        monkeypatch.setattr(processes, "stop", never)  # its id may be anybody's by now
+        found._stop_recording()
