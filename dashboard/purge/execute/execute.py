@@ -150,7 +150,7 @@ class Execution:
             return held.code if isinstance(held, RefusedError) else held
 
         return Mover(
-            self.live, self.journal, self.run, self.plan.topic_ids, self.now, self.sleep, hold
+            self.live, self.journal, self.run, self.plan.topic_ids, self._watch, self.sleep, hold
         )
 
     def _round(self) -> bool:

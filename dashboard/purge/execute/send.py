@@ -6,52 +6,23 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 from dashboard.core.clock import Mark, Stopwatch
 from dashboard.core.errors import BrokerError, ClusterError
 from dashboard.domain.model import DeleteRecordsResult, TopicPartition
 from dashboard.domain.rights import MissingRight
 from dashboard.purge.execute.archive_gate import Proofs, refuse_unproved
+from dashboard.purge.execute.fresh import OUTDATED, Fresh
 from dashboard.purge.execute.states import answered, unanswered
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.rows import PartitionRow, RunRow, WaitForecast
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 
-# What was looked at longer ago is looked at again before it is sent. A look that itself takes long
-# (8 s for 65,000 groups) counts from its beginning, and so needs more, within bounds.
-_FRESH_FOR, _MOST_FRESH_FOR = timedelta(seconds=5), timedelta(seconds=30)
 _LOST, _CALLED_OFF = "ANSWER_LOST", "NOT_SENT"  # any other code: nothing left this host
-OUTDATED = "LAST_LOOK_OUTDATED"
 _NOT_AUTHORIZED = 29  # TOPIC_AUTHORIZATION_FAILED
 
 Batch = list[PartitionRow]
-
-
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """A look at the cluster, and how long it counts from when it began."""
-
-    watch: Stopwatch
-    began: Mark
-    most: timedelta
-
-    @property
-    def age(self) -> timedelta:
-        return self.watch.since(self.began)
-
-    @property
-    def over(self) -> bool:
-        return self.age >= self.most
-
-    @property
-    def outdated(self) -> str:
-        return (
-            f"{self.age.total_seconds():.0f} s passed from the beginning of the last look at the "
-            f"cluster until a request could leave; after {self.most.total_seconds():.0f} s it no "
-            "longer counts"
-        )
 
 
 @dataclass
@@ -104,7 +75,7 @@ class Sender:
         if only_one:
             leader, queue = next(iter(sorted(queues.items())))
             queues = {leader: [queue[0][:1]]}
-        counts = Fresh(self.watch, look, fresh_for(self.watch.since(look)))
+        counts = Fresh.now_ready(self.watch, look)
         in_flight = max(1, self.run.options.requests_in_flight)
         with ThreadPoolExecutor(max(1, len(queues) * in_flight)) as pool:
             for leader, queue in sorted(queues.items()):
@@ -278,11 +249,6 @@ class Sender:
             silent = {TopicPartition(r.topic, r.partition) for r in rows if r.error}
         behind = {key for key, seen in allowed.items() if set(seen.replicas) - set(seen.isr)}
         return behind | set(silent)
-
-
-def fresh_for(took: timedelta) -> timedelta:
-    """How long a look counts, from its beginning, that took so long until all was ready to send."""
-    return min(_MOST_FRESH_FOR, max(_FRESH_FOR, 2 * took))
 
 
 def batches(

@@ -47,7 +47,7 @@ _NOTHING_MOVED = frozenset(
 class MoveRow:
     """One committed offset to move. State: pending, moved, refused or unknown.
 
-    `unknown`: a request left, and the group's offset has not been read since.
+    `unknown`: a request left, and the group's offset has not been read since, on the planned topic.
     """
 
     group_id: str

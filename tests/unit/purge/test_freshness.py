@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.purge.execute.send import fresh_for
+from dashboard.purge.execute.fresh import fresh_for
 from dashboard.purge.journal.rows import RunView
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
