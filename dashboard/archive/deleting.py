@@ -76,7 +76,7 @@ def refuse_restoring(found: Summary, into: str | None) -> None:
     if into is not None:
         raise RefusedError(
             f"the archive of run {found.archive.run.run_id} is being restored into topic {into}: "
-            "that began in the last days, and is not done",
+            "that began in the last days, and is not known to be done",
             "Let it end (the same command goes on), or delete the archive by its sentence.",
             code="ARCHIVE_IN_USE",
         )

@@ -41,6 +41,7 @@ from dashboard.archive.restored_topic import (
 from dashboard.cluster.live import LiveCluster
 from dashboard.cluster.produce import RecordProducer, rows_of
 from dashboard.core.errors import ClusterError, RefusedError, UsageError
+from dashboard.domain.acts import ends_restore
 from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.domain.records import Chunk
 
@@ -141,7 +142,7 @@ class Restore:
                 self.topic, goal.to_topic, new, found, offsets_file, written - began,
                 time.monotonic() - written,
             )  # fmt: skip
-            if done.whole and goal.partitions is None:
+            if ends_restore(done.whole, goal.partitions, None):
                 self.notes.keep(replace(begun, done=True))
             return done
 

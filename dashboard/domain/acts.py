@@ -10,9 +10,9 @@ Apart from the room of archives, since who opens a journal shall not wait for Pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from dashboard.core.canonical import LATER
 
@@ -125,7 +125,11 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What the chain is told of a restore: that it begins, and how it ended."""
+    """What the chain is told of a restore: that it begins, and how it ended.
+
+    `whole`: all that it was for is there. `only_partitions` None is all of the topic's; without
+    that key it is of a release that told of some partitions as of all.
+    """
 
     kind: ClassVar[str] = "archive-restored"
 
@@ -140,3 +144,29 @@ class Restoration:
     whole: bool
     who: str
     from_where: str
+    only_partitions: tuple[int, ...] | None = None
+
+
+def ends_restore(
+    whole: bool, partitions: Collection[int] | None, begun: Collection[int] | None
+) -> bool:
+    """Whether a call that restored these partitions ends a restore that began of others or the
+    same: once all that it was for is there, and that is at least what was begun (None: all).
+    """
+    return whole and (partitions is None or (begun is not None and set(begun) <= set(partitions)))
+
+
+def restored_into(told: Iterable[Mapping[str, Any]]) -> str | None:
+    """The topic into which a restore began and is not known to be done, by what the chain was told
+    of one run's archive, in order; None: there is none.
+    """
+    open_ones: dict[tuple[str, str, str], set[tuple[int, ...] | None]] = {}
+    for one in told:
+        begun = open_ones.setdefault((one["topic"], one["to_topic"], one["to_cluster_id"]), set())
+        only = one.get("only_partitions")
+        if not one["whole"]:
+            begun.add(None if only is None else tuple(only))
+        elif "only_partitions" in one:  # else it may have been of some
+            begun -= {some for some in begun if ends_restore(True, only, some)}
+    found = (f"{to} of cluster {cluster}" for (_, to, cluster), begun in open_ones.items() if begun)
+    return next(found, None)

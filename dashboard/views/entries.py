@@ -107,6 +107,7 @@ class Body:
     to_topic: str | None = None
     to_cluster_id: str | None = None
     whole: bool = False
+    only_partitions: Sequence[int] | None = None
 
     @classmethod
     def of(cls, entry: Entry) -> Body:
@@ -203,6 +204,8 @@ def _archive_deleted(body: Body) -> str:
 
 def _archive_restored(body: Body) -> str:
     where = f"{body.url}, topic {body.topic}, into {body.to_topic} of cluster {body.to_cluster_id}"
+    if body.only_partitions is not None:
+        where += f", only partitions {', '.join(map(str, body.only_partitions))}"
     if body.act != "done":
         return f"{where}: begins, from {body.from_where}"
     end = "each as it was archived" if body.whole else "not all as they were archived"

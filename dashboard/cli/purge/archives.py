@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
@@ -14,11 +15,13 @@ from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import (
     ArchiveError,
+    JournalError,
     LowwaterError,
     RefusedError,
     UsageError,
 )
 from dashboard.core.visible import in_lines, in_quotes
+from dashboard.domain.acts import Restoration, restored_into
 from dashboard.people import people
 from dashboard.settings.sections import Price
 
@@ -219,7 +222,8 @@ def _delete(args: argparse.Namespace, settings: Settings) -> int:
         sentence = confirmation(found)
         if args.confirm != sentence:
             raise UsageError(
-                f"{found.archive.url} with {weight(found)} would be gone for good",
+                f"{found.archive.url} with {weight(found)} would be gone for good"
+                f"{_also_restored(found, journal)}",
                 f"Repeat the sentence: --confirm {in_quotes(sentence)}.",
                 code="CONFIRMATION_REQUIRED",
             )
@@ -230,7 +234,7 @@ def _delete(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _expire(args: argparse.Namespace, settings: Settings) -> int:
-    from dashboard.archive.deleting import refuse_open, refuse_restoring, weight
+    from dashboard.archive.deleting import refuse_open, weight
     from dashboard.archive.summary import expired
 
     keep_for = settings.archive.keep_for
@@ -245,8 +249,7 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
         for found in expired(_found(_where(args, settings), args), keep_for, utc_now()):
             try:
                 refuse_open(found, lambda run_id: _is_open(journal, run_id))
-                since = utc_now() - _RESTORES_TAKE
-                refuse_restoring(found, journal.restoring(found.archive.run.run_id, since))
+                _refuse_restoring(found, journal)
             except RefusedError as error:
                 kept.append({"url": found.archive.url, **error.to_json()})
                 lines.append(f"kept {found.archive.url}: {error.message}")
@@ -279,6 +282,62 @@ def _may_delete(settings: Settings) -> Iterator[Journal]:
 def _is_open(journal: JournalReads, run_id: str) -> bool | None:
     with _journal_of(journal, run_id) as found:
         return None if found is None else found.head(run_id).open
+
+
+def _also_restored(found: Summary, journal: JournalReads) -> str:
+    """What speaks against deleting it, for who may do so by its sentence all the same."""
+    try:
+        _refuse_restoring(found, journal)
+    except RefusedError as error:
+        return f"; {error.message}"
+    return ""
+
+
+def _refuse_restoring(found: Summary, journal: JournalReads) -> None:
+    """Refuse while a restore of it is, or may be, under way. Raises RefusedError."""
+    from dashboard.archive.deleting import refuse_restoring
+
+    told = _restores(journal, utc_now() - _RESTORES_TAKE, {journal.file.path.resolve()})
+    run_id = found.archive.run.run_id
+    of_it = [body for _, body in sorted(told.items()) if body["run_id"] == run_id]
+    refuse_restoring(found, restored_into(of_it))
+
+
+def _restores(
+    journal: JournalReads, since: datetime, seen: set[Path]
+) -> dict[int, Mapping[str, Any]]:
+    """What the chain tells of restores since then, by the numbers of its links: here, and in each
+    journal that such links were moved to. Raises RefusedError where one of those cannot be read.
+    """
+    from dashboard.purge.journal.head import journal_in
+    from dashboard.purge.journal.reads import JournalReads
+
+    told = {one.seq: one.body for one in journal.told_since(since, Restoration.kind)}
+    moved = {  # the newest link that tells of each
+        one.body["folder"]: one.body
+        for one in journal.told_since(since, "archived")
+        if one.body.get("before", one.at) > format_time(since)
+    }
+    for folder, link in moved.items():
+        path = journal_in(Path(folder)).resolve()
+        if path in seen:
+            continue
+        seen.add(path)
+        there = None
+        with suppress(OSError, JournalError):
+            path.stat()  # to open one that is not there would make it
+            with closing(JournalReads(path, on_network=journal.file.on_network)) as other:
+                if other.has_link(link["through_seq"], link["hash"]):
+                    there = _restores(other, since, seen)
+        if there is None:
+            raise RefusedError(
+                "whether a restore of it is unfinished is not known: what the journal told of the "
+                f"last days was moved to {folder}, and cannot be read there",
+                "Make that folder readable here, or delete the archive by its sentence.",
+                code="ARCHIVE_IN_USE",
+            )
+        told |= there
+    return told
 
 
 def _told(settings: Settings, run_id: str) -> str | None:

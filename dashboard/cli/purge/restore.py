@@ -146,6 +146,7 @@ def _restore(
                 "begun", archive.run.cluster_id, archive.run.run_id, archive.url,
                 restore.topic.topic, cluster_id, args.to_topic, 0, False,
                 context.actor(settings).name, socket.gethostname(),
+                None if partitions is None else tuple(sorted(partitions)),
             )  # fmt: skip
             journal.tell_of_archive(begun, utc_now())
             offsets_file = Path(args.offsets_out or restore.notes.offsets_file(args.to_topic))

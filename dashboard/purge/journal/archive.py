@@ -105,7 +105,10 @@ def archive(
     spans = Spans.read(journal.file, before)
     if spans.through >= chain.first:
         _make(path, journal, who, now)
-    said: MovedLink = {"folder": str(folder.resolve()), "who": who, "from_where": from_where}
+    said: MovedLink = {
+        "folder": str(folder.resolve()), "who": who, "from_where": from_where,
+        "before": format_time(before),
+    }  # fmt: skip
     if chain.read_only is not None:  # where a link that stays tells it anew, that one counts
         said["read_only"] = chain.read_only
     first, runs = chain.first, 0

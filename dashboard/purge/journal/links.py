@@ -87,12 +87,14 @@ class QueuedLink(TypedDict, total=False):
 
 class MovedLink(TypedDict, total=False):
     """What the link `archived` tells: which links were moved where, and the switches that they
-    told; with the hash of the last one and how many runs left once they are gone from here.
+    told; with the hash of the last one and how many runs left once they are gone from here. All
+    were written before `before`, which earlier versions do not tell.
     """
 
     folder: str
     who: str
     from_where: str
+    before: str
     through_seq: int
     hash: str
     runs: int

@@ -264,18 +264,14 @@ class JournalReads:
         told = (body.get("commits_sha256") for body in bodies)
         return next((sha256 for sha256 in told if sha256), None)
 
-    def restoring(self, run_id: str, since: datetime) -> str | None:
-        """The topic into which a restore of this run's archive began since then and is not done."""
-        sql = (
-            "SELECT * FROM entries WHERE run_id IS NULL AND kind='archive-restored' AND at>=? "
-            "ORDER BY seq"
-        )
-        whole: dict[str, bool] = {}
-        for row in self.file.rows(sql, format_time(since)):
-            body = entry(row).body
-            if body["run_id"] == run_id:
-                whole[f"{body['to_topic']} of cluster {body['to_cluster_id']}"] = body["whole"]
-        return next((topic for topic, done in whole.items() if not done), None)
+    def told_since(self, since: datetime, kind: str) -> list[Entry]:
+        """The links of a kind that belong to no run and were written since then, in order."""
+        sql = "SELECT * FROM entries WHERE run_id IS NULL AND kind=? AND at>=? ORDER BY seq"
+        return [entry(row) for row in self.file.rows(sql, kind, format_time(since))]
+
+    def has_link(self, seq: int, sha256: str) -> bool:
+        """Whether this very link is in it."""
+        return bool(self.file.rows("SELECT 1 FROM entries WHERE seq=? AND hash=?", seq, sha256))
 
     def newest_first(self, run_id: str) -> Iterator[Entry]:
         """Links of a run back from the newest, each read as it is asked for."""

@@ -468,6 +468,18 @@ def test_partitions_are_chosen_and_those_without_a_commit_are_named(tmp_path: Pa
     assert (done.whole, scene.lies()) == (True, [[], WHOLE[1], []])
 
 
+def test_some_partitions_end_no_restore_of_all(scene: Scene) -> None:
+    notes = Notes(scene.folder.parent / "restores")
+    scene.cluster.dies_after = 50
+    with pytest.raises(ClusterError):
+        scene.restore(Goal(NEW))
+    scene.cluster.dies_after = None
+    for some, done in ((frozenset({0}), False), (None, True)):
+        assert scene.restore(Goal(NEW, partitions=some)).whole
+        begun = notes.of(NEW)
+        assert begun is not None and begun.done == done
+
+
 def test_a_topic_with_the_longest_name_is_restored_into(scene: Scene) -> None:
     """Files of a restore bear its name, and no file's name is longer than 255."""
     longest = "x" * 249

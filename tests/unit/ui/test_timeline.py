@@ -68,6 +68,9 @@ def test_what_became_of_an_archive() -> None:
         "s3://kept/c/r, topic orders, into o2 of cluster d: 3 records, each as it was archived"
     )
     assert "not all as they were" in line("archive-restored", act="done", **to).said
+    some = line("archive-restored", act="done", whole=True, only_partitions=[0, 2], **to)
+    assert some.topics == {"orders"}
+    assert "of cluster d, only partitions 0, 2: 3 records" in some.said
 
 
 def test_moved_offsets_are_told_by_group_and_state() -> None:
