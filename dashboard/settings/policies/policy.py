@@ -62,7 +62,7 @@ def parse_window(text: str, where: str) -> Window:
     days = _days(found[1]) if found else None
     if found is None or days is None:
         raise SettingsError(
-            f"{where}: invalid window '{text}' in windows",
+            f"{where}: windows has '{text}', which is not days and times",
             'Write days and times, such as "Mon-Fri 22:00-06:00" or "Sat,Sun 00:00-24:00".',
         )
     start, end = (int(found[h]) * 60 + int(found[h + 1]) for h in (2, 4))
