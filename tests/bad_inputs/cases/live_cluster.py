@@ -75,7 +75,7 @@ CASES = [
     wrong("a waiver of a group that may be two", f"{PLAN} --waive a=b=c", "GROUP_AMBIGUOUS", "a=b"),
     wrong("an override for a group that may be two", f"{PLAN} --override unread-by-group:a=b=c",
           "GROUP_AMBIGUOUS", "a=b"),
-    wrong("a waiver of an open quote", f"""{PLAN} --waive '"a=why'""", "WAIVER_INVALID", "expected"),
+    wrong("a waiver of an open quote", f"""{PLAN} --waive '"a=why'""", "WAIVER_INVALID", "REASON"),
     wrong("a waiver of blanks", f"{PLAN} --waive ' = '", "WAIVER_INVALID", "expected GROUP=REASON"),
     wrong("a waiver of nothing", f"{PLAN} --waive ''", "WAIVER_INVALID", "expected GROUP=REASON"),
     wrong("an override without a reason", f"{PLAN} --override over-limit", "OVERRIDE_INVALID",
