@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dashboard.archive.summary import Summary
     from dashboard.purge.journal.journal import Journal
     from dashboard.purge.journal.reads import JournalReads
+    from dashboard.purge.journal.rows import Entry
     from dashboard.settings.settings import Settings
 
 _RESTORES_TAKE = timedelta(days=7)  # at most; one that began before was given up
@@ -299,20 +300,18 @@ def _refuse_restoring(found: Summary, journal: JournalReads) -> None:
 
     told = _restores(journal, utc_now() - _RESTORES_TAKE, {journal.file.path.resolve()})
     run_id = found.archive.run.run_id
-    of_it = [body for _, body in sorted(told.items()) if body["run_id"] == run_id]
-    refuse_restoring(found, restored_into(of_it))
+    bodies = (entry.body for _, entry in sorted(told.items()))
+    refuse_restoring(found, restored_into(one for one in bodies if one["run_id"] == run_id))
 
 
-def _restores(
-    journal: JournalReads, since: datetime, seen: set[Path]
-) -> dict[int, Mapping[str, Any]]:
+def _restores(journal: JournalReads, since: datetime, seen: set[Path]) -> dict[int, Entry]:
     """What the chain tells of restores since then, by the numbers of its links: here, and in each
     journal that such links were moved to. Raises RefusedError where one of those cannot be read.
     """
     from dashboard.purge.journal.head import journal_in
     from dashboard.purge.journal.reads import JournalReads
 
-    told = {one.seq: one.body for one in journal.told_since(since, Restoration.kind)}
+    told = {one.seq: one for one in journal.told_since(since, Restoration.kind)}
     moved = {  # the newest link that tells of each
         one.body["folder"]: one.body
         for one in journal.told_since(since, "archived")
