@@ -10,7 +10,7 @@ from typing import Any
 from dashboard.core.errors import SettingsError, UsageError
 from dashboard.settings.values import MAY_BE_ZERO, matches_any, section
 
-# Guards that an override may lift; the design's other guards never are (see safety/guards.py).
+# Guards that an override may lift; the design's other guards never are (safety/guard_texts.py).
 LIFTABLE_GUARDS = (
     "unread-by-group",
     "no-committed-offset",
