@@ -88,6 +88,19 @@ def test_freed_bytes_are_unsure_by_what_was_written_while_segments_left() -> Non
     assert unsure == [0, 0, 2 * (161 + 61), 161 + 61]
 
 
+def test_no_replica_frees_more_than_it_held_however_large_its_few_records_look() -> None:
+    """Its log start lay deep in a segment: two records, beside all before them, looked like half of
+    it each, and 402 that came while it left were taken for hundreds of times what was there.
+    """
+    plan = plan_of(facts(claims={0: {"a": 40}}), {KEY: ResolvedTarget(40)})
+    begun = receipt.start(sample(752_928, 38, 40), [row()], plan)
+    body = advance(begun, sample(367_069, 40, 442))
+    assert body.freed_bytes == 752_928
+    assert body.replicas[0].unsure_bytes == 367_069
+    later = advance(body, sample(368_069, 40, 443))  # the next record tells their size
+    assert later.freed_bytes == 385_859 + 402 * 1_000
+
+
 def test_a_receipt_that_an_older_release_left_open_goes_on() -> None:
     body = advance(started(), sample(10_500, 0, 105), sample(7_000, 40, 105))
     new = (
