@@ -151,7 +151,7 @@ def outcome(
     Inside: between the plan's `bounds` (low, high), give or take the bytes in doubt. Outside of
     them a cause must be named, and an estimator may err by one segment of each replica at most,
     one that was rolled or left meanwhile; or upwards where much was `written` shortly before the
-    plan, since it counts nothing past its last look.
+    plan, since it counts nothing past its last look. No replica frees more than it held.
     """
     if receipt is None or (receipt.final and not receipt.replicas):
         return Outcome("nothing")
@@ -162,14 +162,25 @@ def outcome(
     if predicted is None or freed is None:
         named = receipt.gap is not None or predicted is None
         return Outcome("named" if named else "unnamed", str(receipt.gap))
+    if too_much := _more_than_held(receipt, segment_bytes):
+        return Outcome("too much", too_much)
     unsure = sum(r.unsure_bytes for r in receipt.replicas)
-    if abs(freed - predicted) <= unsure:
-        return Outcome("exact")
     low, high = bounds
-    if low is not None and high is not None and low - unsure <= freed <= high + unsure:
-        return Outcome("inside")
+    exact = abs(freed - predicted) <= unsure
+    inside = None not in (low, high) and (low or 0) - unsure <= freed <= (high or 0) + unsure
+    if exact or inside:
+        return Outcome("exact" if exact else "inside")
     most = segment_bytes * len(receipt.replicas) + unsure
     return _outside(receipt, freed - predicted, most, written)
+
+
+def _more_than_held(receipt: Receipt, segment_bytes: int) -> str | None:
+    """Where; that the receipt leaves as much in doubt is no excuse."""
+    for r in receipt.replicas:
+        if r.freed_bytes > r.before_bytes + segment_bytes:
+            place = f"{r.topic}-{r.partition} on broker {r.broker_id}"
+            return f"{place} freed {r.freed_bytes:,} of {r.before_bytes:,} bytes"
+    return None
 
 
 def _outside(receipt: Receipt, off: int, most: int, written: bool) -> Outcome:

@@ -165,6 +165,27 @@ def test_a_receipt_is_explained(body: Receipt | None, verdict: str) -> None:
         (receipt(3 * MIB, 6 * MIB), "unnamed"),
         (receipt(3 * MIB, None), "unnamed"),
         (receipt(3 * MIB, 7 * MIB, gap="segments were rolled"), "too far"),
+        (
+            receipt(
+                0,
+                60 * MIB,
+                replicas=(
+                    ReplicaReceipt(
+                        "t",
+                        0,
+                        1,
+                        0,
+                        9,
+                        9,
+                        before_bytes=9,
+                        start_before=0,
+                        freed_bytes=60 * MIB,
+                        unsure_bytes=61 * MIB,
+                    ),
+                ),
+            ),
+            "too much",
+        ),
     ],
 )
 def test_a_receipt_is_not_explained(body: Receipt, verdict: str) -> None:
