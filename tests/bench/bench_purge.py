@@ -125,6 +125,7 @@ def _processes(lab: Lab, topic: str, size: int, native: bool) -> dict[str, Calla
 
 def _apply(lab: Lab, runs: int) -> Goals:
     """Whole `lowwater apply` processes over 1,000 partitions, and the run inside each."""
+    lab.lowwater("collect", "--bootstrap-server", lab.brokers.bootstrap)  # plan asks for a cluster
     whole: list[float] = []
     inside: list[float] = []
     for _ in range(runs):
