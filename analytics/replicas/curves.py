@@ -175,12 +175,11 @@ def drawn(
     kept = (replica >= 0) & (~leaving | _there(points, replica, new, (base, size), leaving))
     sure = integers(rows["scanned_at"].cast(pa.int64()), 0) - _CLOCKS > since[known]
     above = np.where(sure, _at_least(new, size, points.size[known]), 0)
-    if leaving.any():  # they come first, and what lies there may be gone by now
-        stays = np.flatnonzero(new) + np.add.reduceat(leaving, np.flatnonzero(new), dtype=np.int64)
+    lost, first = ~sure & (base > ends_before[known]), np.flatnonzero(new)
+    if len(run):  # what is leaving comes first in its log, and may be gone by now
+        stays = first + np.add.reduceat(leaving, first, dtype=np.int64)
         above = np.where(leaving, above[stays[run]], above)
-    lost = ~sure & (base > ends_before[known])
-    if len(lost):
-        kept &= ~np.logical_or.reduceat(lost, np.flatnonzero(new))[run]
+        kept &= ~np.logical_or.reduceat(lost, first)[run]
     return _fitting(points, replica[kept], base[kept], size[kept], above[kept])
 
 

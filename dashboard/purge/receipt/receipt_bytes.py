@@ -196,8 +196,12 @@ def _hidden(body: ReplicaReceipt) -> int:
     """What records in doubt hid of what left; where none was seen coming, no more than the replica
     held: a log start deep in its segment makes a record look as large as all before it together.
     """
-    told = round(body.doubt_records * record_bytes(body))
+    told = _in_doubt(body)
     return told if body.seen_bytes else min(told, max(0, body.before_bytes - body.fallen_bytes))
+
+
+def _in_doubt(body: ReplicaReceipt) -> int:
+    return round(body.doubt_records * record_bytes(body))
 
 
 def _below(body: ReplicaReceipt, target: int) -> ReplicaReceipt:
@@ -251,10 +255,10 @@ def _unsure(body: ReplicaReceipt, target: int) -> int:
     guessed = guessed and (body.log_start_offset or 0) > target
     if not body.fallen_bytes or not (body.doubt_records + body.seen_records or guessed):
         return 0
-    size, hidden = record_bytes(body), _hidden(body)
-    if hidden < round(body.doubt_records * size):  # it cannot have held more than that
+    hidden = _hidden(body)
+    if hidden < _in_doubt(body):  # it cannot have held more than that
         return hidden
-    return round((body.doubt_records + 1) * (size + BATCH_HEADER_BYTES))
+    return round((body.doubt_records + 1) * (record_bytes(body) + BATCH_HEADER_BYTES))
 
 
 def _retention_share(body: ReplicaReceipt, target: int) -> float:

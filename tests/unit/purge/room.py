@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -124,3 +126,13 @@ class Room:
         while (wait := watching.step()) is not None and not watching.silent:
             self.clock.sleep(STALLED * wait)
         return self.journal.run(view.run.run_id)
+
+
+@contextmanager
+def with_a_dead_group(folder: Path) -> Iterator[Room]:
+    """A room in which group `a` has read on and `dead` has not; its journal verifies in the end."""
+    made = Room(folder)
+    made.live.offsets_of = {"a": {0: 60}, "dead": {0: 10}}
+    yield made
+    assert made.journal.verify().ok
+    made.journal.close()

@@ -13,7 +13,7 @@ from dashboard.core.errors import BrokerError
 from dashboard.purge.journal.rows import RunView
 from dashboard.purge.plan.guards import Waiver
 from tests.unit.purge.facts_of import KEY, NOW
-from tests.unit.purge.room import Room
+from tests.unit.purge.room import Room, with_a_dead_group
 
 GONE, OUTDATED = "UNKNOWN_TOPIC_ID", "LAST_LOOK_OUTDATED"
 COUNTS = 5  # seconds, of a look that takes none
@@ -21,11 +21,8 @@ COUNTS = 5  # seconds, of a look that takes none
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    made.live.offsets_of = {"a": {0: 60}, "dead": {0: 10}}
-    yield made
-    assert made.journal.verify().ok
-    made.journal.close()
+    with with_a_dead_group(tmp_path) as made:
+        yield made
 
 
 def queue(room: Room, *groups: str, **change: Any) -> str:

@@ -20,18 +20,15 @@ from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.ui.purge import run_view
 from tests.unit.purge.facts_of import KEY, NOW
-from tests.unit.purge.room import Room
+from tests.unit.purge.room import Room, with_a_dead_group
 
 WAIVED = (Waiver("dead", "gone", "ann", NOW, move=True),)
 
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    made.live.offsets_of = {"a": {0: 60}, "dead": {0: 10}}
-    yield made
-    assert made.journal.verify().ok
-    made.journal.close()
+    with with_a_dead_group(tmp_path) as made:
+        yield made
 
 
 def plan_of(room: Room) -> Plan:
