@@ -13,6 +13,7 @@ and schema change events, ksqlDB's processing log, audit logs outside of Kafka's
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 # Topic settings by which brokers keep records in remote storage too: Kafka's own (KIP-405), of
@@ -228,3 +229,21 @@ def tool(topic: str, kind: str | None) -> str | None:
     if kind == STREAMS:
         return "Kafka Streams"
     return (tool_of(topic) or "Kafka") if kind == TOOL else None
+
+
+REPARTITION_SUFFIX = "-repartition"
+
+
+def application_of(topic: str, group_ids: Collection[str]) -> str | None:
+    """Whose repartition topic it is by its name; None where no known group is called so.
+
+    `<application.id>-<name>-repartition` (Kafka's `InternalTopologyBuilder`), where the application
+    id is the group id. Both parts may hold dashes, so the longest known group wins.
+    """
+    if not topic.endswith(REPARTITION_SUFFIX):
+        return None
+    prefix = topic.removesuffix(REPARTITION_SUFFIX)
+    while prefix := prefix.rpartition("-")[0]:
+        if prefix in group_ids:
+            return prefix
+    return None

@@ -15,12 +15,12 @@ from datetime import datetime, timedelta
 
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import StoreError
+from dashboard.store import attempts
+from dashboard.store.attempts import STALE_AFTER_INTERVALS
 from dashboard.store.clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 from dashboard.topics.retention_fit import span
-
-_STALE_AFTER = 3  # times `every`: two snapshots may be late
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,20 @@ class Age:
 
 
 def age_of(cluster: ClusterStore, analysis: Manifest, now: datetime, every: timedelta) -> Age:
-    """That of an analysis where snapshots are taken once in `every`. Raises StoreError."""
-    taken_at = _taken_at(cluster, analysis)
-    return Age(taken_at, now, unusable(taken_at, clock_of(cluster, analysis), now, every))
+    """That of an analysis; `every` as settings have it. Raises StoreError."""
+    taken_at, clock = _taken_at(cluster, analysis), clock_of(cluster, analysis)
+    return Age(taken_at, now, unusable(taken_at, clock, now, max(told_interval(cluster), every)))
+
+
+def told_interval(cluster: ClusterStore) -> timedelta:
+    """How often the newest watch of the cluster collects; 0 where settings alone say it.
+
+    The slower of both counts: an analysis may take longer than a watch is told to wait.
+    """
+    made = None
+    with suppress(StoreError):  # its trace is damaged
+        made = attempts.read(cluster)
+    return (made.every if made else None) or timedelta(0)
 
 
 def _taken_at(cluster: ClusterStore, analysis: Manifest) -> datetime:
@@ -74,7 +85,7 @@ def clock_of(cluster: ClusterStore, analysis: Manifest) -> str:
 def unusable(taken_at: datetime, clock: str, now: datetime, every: timedelta) -> str:
     """Why findings of a snapshot that was `taken_at` do not tell of now; "": they do.
 
-    `clock` as `clock_of` has it; snapshots are taken once in `every`. A moment that is still to
+    `clock` as `clock_of` has it, `every`: how often snapshots are taken. A moment that is still to
     come is no sign of freshness: some clock was wrong, so that nobody knows how old they are.
     """
     named = f"the newest findings are of {format_time(taken_at)}"
@@ -84,11 +95,11 @@ def unusable(taken_at: datetime, clock: str, now: datetime, every: timedelta) ->
         return f"{named}, {-age.total_seconds():.0f} s ahead of this host's clock: {again}"
     if clock:
         return f"{named}, {clock}: {again}"
-    if age > _STALE_AFTER * every:
-        return (
-            f"{named}, more than {_STALE_AFTER} x {every.total_seconds():g} s ago: run `lowwater "
-            "collect` and `lowwater analyze`, or see whether `lowwater watch` runs"
-        )
+    if age > STALE_AFTER_INTERVALS * every:
+        most = f"{STALE_AFTER_INTERVALS} x {every.total_seconds():g} s"
+        watch = "or see whether `lowwater watch` runs"
+        again = f"run `lowwater collect` and `lowwater analyze`, {watch}"
+        return f"{named}, more than {most} ago: {again}"
     return ""
 
 
@@ -141,7 +152,7 @@ def told_since(
     cluster: ClusterStore, analysis: Manifest | None, detail: str, until: str | None
 ) -> list[str]:
     """The kept snapshots of which `detail` of an analysis does not tell yet, oldest first: those
-    after its own or unknown to it (`folded.late`), without it all of them, but for those that it
+    after its own or unknown to it (`late`), without it all of them, but for those that it
     could not read itself.
 
     `until` is the last one that counts; None: the newest.

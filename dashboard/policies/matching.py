@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar
 
 from dashboard.core.arrow import records
 from dashboard.core.words import binary
-from dashboard.history.findings_age import clock_of, unusable
-from dashboard.settings.policies.policy import PRESET_LIFTS, REPARTITION, REPARTITION_SUFFIX, Policy
+from dashboard.domain.system_topics import application_of
+from dashboard.history.findings_age import clock_of, told_interval, unusable
+from dashboard.settings.policies.policy import PRESET_LIFTS, REPARTITION, Policy
 from dashboard.store.finding_rows import DiskRow, GrowthRow, OrphanRow
 from dashboard.store.snapshots import ClusterStore
 
@@ -21,33 +22,29 @@ def owner_of(policy: Policy, topic: str, group_ids: Collection[str]) -> str | No
     """The known group whose commits alone count for `topic`; None where there is none.
 
     None too where all groups count. With the preset it is the Streams application that the name
-    tells: `<application.id>-<name>-repartition` (Kafka's `InternalTopologyBuilder`), where the
-    application id is the group id. Both parts may hold dashes, so the longest known group wins:
-    should that be wrong, it has no commits there and guards refuse.
+    tells (`application_of`): should that be wrong, it has no commits there and guards refuse.
     """
     if policy.committed_by != "owner":
         return None
     if policy.preset != REPARTITION:
         return policy.owner if policy.owner in group_ids else None
-    return _application(topic, group_ids)
-
-
-def _application(topic: str, group_ids: Collection[str]) -> str | None:
-    prefix = topic.removesuffix(REPARTITION_SUFFIX)
-    while prefix := prefix.rpartition("-")[0]:
-        if prefix in group_ids:
-            return prefix
-    return None
+    return application_of(topic, group_ids)
 
 
 def lifted(
-    policy: Policy, topic: str, owner: str | None, streams: Collection[str]
+    policy: Policy,
+    topic: str,
+    owner: str | None,
+    streams: Collection[str],
+    readers: Collection[str],
 ) -> dict[str, str]:
     """The policy's overrides that count for this topic: what the preset lifts by itself, only
-    where its owner, or where all groups count the application that its name tells, is or was known
-    as a Kafka Streams application: any group may be called as a topic begins.
+    where its owner is or was known as a Kafka Streams application. Where all groups count it is
+    the application that the name tells, if it is among the topic's `readers`, groups that have
+    or had an offset there: a topic may be called as any application, or any group as a topic.
     """
-    known = (owner or _application(topic, streams)) in streams
+    own = owner or application_of(topic, streams)
+    known = own in streams and (owner is not None or own in readers)
     return {
         name: why
         for name, why in policy.overrides.items()
@@ -94,7 +91,7 @@ def triggered(policy: Policy, found: Newest, *, now: datetime, every: timedelta)
     if not rows:
         why = f"no findings about {table}: run `lowwater watch`, or collect and analyze"
         return Triggered(False, why)
-    if why := unusable(rows[0].taken_at, found.clock, now, every):
+    if why := unusable(rows[0].taken_at, found.clock, now, max(found.every, every)):
         return Triggered(False, why)
     if trigger.share is not None:
         return _disk_above(found.disks, trigger.share, trigger.text)
@@ -137,13 +134,15 @@ _T = TypeVar("_T")
 class Newest:
     """Tables of the newest analysis; without any analysis all are empty.
 
-    `clock` as `clock_of` has it. Rows tell when the snapshot was taken.
+    `clock` as `clock_of` has it, `every` as `told_interval`. Rows tell
+    when the snapshot was taken.
     """
 
     disks: Sequence[DiskRow] = ()
     growth: Sequence[GrowthRow] = ()
     orphans: Sequence[OrphanRow] = ()
     clock: str = ""
+    every: timedelta = timedelta(0)
 
 
 def newest(store: ClusterStore) -> Newest:
@@ -163,4 +162,5 @@ def read(store: ClusterStore, analysis: str, names: Sequence[str]) -> Newest:
         table("growth", GrowthRow),
         table("orphans", OrphanRow),
         clock_of(store, store.manifest("findings", analysis)),
+        told_interval(store),
     )

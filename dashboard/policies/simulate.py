@@ -20,7 +20,7 @@ from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints
 from dashboard.history.week.moments import chosen
-from dashboard.history.week.rows import Topics, topics, unanalyzed
+from dashboard.history.week.rows import ABSENT, Topics, topics, unanalyzed
 from dashboard.history.week.targets import FOR_EVER, Keeps
 from dashboard.history.week.walk import Asked, Walked, told, walked
 from dashboard.policies.matching import lifted, owner_of
@@ -134,13 +134,15 @@ def _asked(
     owning = _owners(store, policy, known[-1], named)
     streams = memory.streams(store)
     names = sorted({name for name, _ in named.names})
+    readers = _readers(store, known[-1], named, streams if policy.preset else ())
     return Asked(
         policy, now, named, tuple(known), tuple(before), tuple(others),
         _keeps(store, known[-1], named, policy.target),
         owning,
         frozenset(policy.waive.keys() - (owning or {}).values()),
         declarations,
-        {n: frozenset(lifted(policy, n, (owning or {}).get(n), streams)) for n in names},
+        {n: frozenset(lifted(policy, n, (owning or {}).get(n), streams, readers.get(n, ())))
+         for n in names},
         _suspected(store, names, now),
     )  # fmt: skip
 
@@ -189,6 +191,24 @@ def _owners(
     groups = store.read("snapshots", snapshot, "groups", ["group_id"])["group_id"]
     known = frozenset(groups.to_pylist())
     return {name: owner_of(policy, name, known) for name, _ in named.names}
+
+
+def _readers(
+    store: ClusterStore, snapshot: str, named: Topics, groups: Collection[str]
+) -> dict[str, set[str]]:
+    """On which of the topics each of these groups had an offset in the snapshot."""
+    if not groups:
+        return {}
+    own = pc.field("group_id").isin(pa.array(sorted(groups), pa.string()))
+    read = ["group_id", "topic_no", "committed_offset"]
+    rows = store.read("snapshots", snapshot, "group_offsets", read, only=own)
+    rows = rows.filter(rows["committed_offset"].is_valid())
+    found: dict[str, set[str]] = {}
+    for row in rows.group_by(read[:2]).aggregate([]).to_pylist():
+        at = int(named.topic_of[snapshot][row["topic_no"]])
+        if at != ABSENT:
+            found.setdefault(named.names[at][0], set()).add(row["group_id"])
+    return found
 
 
 def _suspected(store: ClusterStore, names: list[str], now: datetime) -> dict[str, str]:

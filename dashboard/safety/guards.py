@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column, field, listed
+from dashboard.domain.system_topics import application_of
 from dashboard.safety import standing as places_of
 from dashboard.safety.guard_texts import guard, words
 from dashboard.safety.standing import Standing
@@ -215,10 +216,13 @@ def _add_reader_guards(found: _Found, groups: Standing) -> None:
     nobody = pa.chunked_array([pc.invert(groups.has_readers)])
     found.add("no-committed-offset", nobody, who=pa.scalar(_NOBODY))
     _add_unplaced(found, groups)
-    share = groups.unread_share
-    found.add_at(
-        "share-group", column(share, "row"), column(share, "group_id"), why=column(share, "why")
-    )
+    # Who accepts a group whose topics nobody can read has not accepted that it reads this one.
+    for fact, share in (
+        ("reads", groups.unread_share.filter(groups.unread_share["known"])),
+        ("untold", groups.unread_share.filter(pc.invert(groups.unread_share["known"]))),
+    ):
+        at, group = column(share, "row"), column(share, "group_id")
+        found.add_at("share-group", at, group, fact, why=column(share, "why"))
 
 
 def _add_unplaced(found: _Found, groups: Standing) -> None:
@@ -311,8 +315,9 @@ def _add_restorers(found: _Found, groups: Standing) -> None:
     at, app = column(groups.restorers, "row"), column(groups.restorers, "group_id")
     names = column(rows, "topic").take(at)
     # An application reads its own repartition topics once, and restores nothing from them.
+    known = frozenset(groups.applications.to_pylist())
     own = [
-        name.startswith(f"{group}-") and name.endswith("-repartition")
+        application_of(name, known) == group
         for name, group in zip(names.to_pylist(), app.to_pylist(), strict=True)
     ]
     stands = pc.and_(

@@ -355,14 +355,16 @@ class _Judged:
         order = np.lexsort((self.share[entry], row))
         taken = share.take(pa.array(entry[order]))
         return pa.table(
-            [pa.array(row[order]), column(taken, "group_id"), column(taken, "why")],
+            [pa.array(row[order]), *(column(taken, n) for n in _NO_SHARE.names[1:])],
             schema=_NO_SHARE,
         )
 
 
 _BEYOND = ("committed_offset", "leader_epoch", "epoch_end")
 _RESTORERS = pa.schema([("row", pa.int64()), ("group_id", pa.string())])
-_NO_SHARE = pa.schema([("row", pa.int64()), ("group_id", pa.string()), ("why", pa.string())])
+_NO_SHARE = pa.schema(
+    [("row", pa.int64()), ("group_id", pa.string()), ("known", pa.bool_()), ("why", pa.string())]
+)
 
 
 def _numbers(values: pa.Array) -> Ints:

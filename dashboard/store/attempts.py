@@ -15,6 +15,9 @@ from dashboard.core.errors import LowwaterError, StoreError
 from dashboard.domain.model import Broker
 from dashboard.store.snapshots import ClusterStore, Store
 
+# An interval is missed now and then by a slow analysis; three are not.
+STALE_AFTER_INTERVALS = 3
+
 _UNREACHED = "unreached"  # the folder of a cluster that has not told its id yet; no id is as short
 
 

@@ -14,7 +14,7 @@ import streamlit as st
 from dashboard.core.clock import format_time, utc_now
 from dashboard.core.words import first_letter_up
 from dashboard.domain.system_topics import is_system_topic
-from dashboard.history.findings_age import unusable
+from dashboard.history.findings_age import told_interval, unusable
 from dashboard.policies.apart import diagnosed, past_week
 from dashboard.policies.doctor import words
 from dashboard.policies.doctor.diagnosis import UNKNOWN, Diagnosis
@@ -272,7 +272,7 @@ def diagnoses(screen: Screen) -> list[Diagnosis]:
     analysis = screen.findings.manifest.id if screen.findings else ""
     switched = open_journal().policy_states(screen.cluster.cluster_id)
     now = utc_now()
-    stale = unusable(taken_at, "", now, screen.settings.every)
+    stale = unusable(taken_at, "", now, max(told_interval(screen.cluster), screen.settings.every))
     key = (screen.cluster.path, f"{part}", analysis, f"{screen.settings.policies}{switched}{stale}")
     return _diagnosed(screen.cluster, screen.settings, now, key)
 

@@ -40,7 +40,8 @@ def made(partitions: int) -> LargeFindings:
          "committed_offset": lowest + ((n - behind) % GROUPS) * (end - lowest) // GROUPS}
         for n in range(GROUPS)
     ]  # fmt: skip
-    holds = pa.concat_tables([pa.table(claim) for claim in claims])
+    spec = FINDING_TABLES["holds"]
+    holds = pa.concat_tables([conform(spec, pa.table(claim)) for claim in claims])
     return LargeFindings(_facts(where, start, lowest, end, behind), holds, curves)
 
 

@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Flags, Ints
+from dashboard.domain.system_topics import REPARTITION_SUFFIX
 from dashboard.history.week.rows import ABSENT
 from dashboard.policies.doctor.diagnosis import Evidence, Rules
 from dashboard.policies.doctor.history import History, Owner
 from dashboard.policies.doctor.pace import Pace, Signs, unlimited
 from dashboard.purge.journal.gate import Sent
-from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
+from dashboard.settings.policies.policy import Policy
 from dashboard.store.snapshots import ClusterStore
 
 _OURS = pc.ends_with(pc.field("topic"), REPARTITION_SUFFIX)

@@ -21,11 +21,12 @@ import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Ints
+from dashboard.domain.system_topics import REPARTITION_SUFFIX
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.week import rows as kept_rows
 from dashboard.history.week.rows import ABSENT, Rows
 from dashboard.policies.matching import owner_of
-from dashboard.settings.policies.policy import REPARTITION, REPARTITION_SUFFIX, Policy
+from dashboard.settings.policies.policy import REPARTITION, Policy
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshots import ClusterStore
 

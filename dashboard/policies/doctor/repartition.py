@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from dashboard.domain.columns import Flags
-from dashboard.history.findings_age import unusable
+from dashboard.domain.system_topics import REPARTITION_SUFFIX
+from dashboard.history.findings_age import told_interval, unusable
 from dashboard.history.week.rows import ABSENT
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import words
@@ -28,7 +29,7 @@ from dashboard.policies.service.switching import is_for, standing
 from dashboard.purge.journal.gate import Sent, sent_between
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.targets import parse_target
-from dashboard.settings.policies.policy import REPARTITION_SUFFIX, Policy
+from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
 
@@ -52,7 +53,8 @@ def diagnose(
     history = read_history(store, now, rules.window, memory.groups)
     if history is None:
         return []
-    if (stale := unusable(history.times[-1], "", now, settings.every)) != "":
+    every = max(told_interval(store), settings.every)
+    if (stale := unusable(history.times[-1], "", now, every)) != "":
         return [_not_known(topic, history, f"not known: {stale}") for topic in history.topics]
     if len(history.times) < max(2, rules.least_snapshots) or history.span < rules.least_span:
         short = words.too_short(len(history.times), history.span, rules)

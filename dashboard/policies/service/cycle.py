@@ -198,9 +198,13 @@ def _by_lifts(
 ) -> dict[tuple[Lift, ...], list[TopicPartition]]:
     """The partitions by what the policy lifts on them."""
     streams = read.facts.streams | {g for g, group in read.facts.groups.items() if group.is_streams}
+    readers: dict[str, set[str]] = {key.topic: set() for key in keys}
+    for key in keys:
+        claims = read.facts.claims.get(key, ())
+        readers[key.topic] |= {c.group_id for c in claims if c.committed_offset is not None}
     of = {
-        topic: _lifts(matching.lifted(policy, topic, owner, streams))
-        for topic in {key.topic for key in keys}
+        topic: _lifts(matching.lifted(policy, topic, owner, streams, groups))
+        for topic, groups in readers.items()
     }
     found: dict[tuple[Lift, ...], list[TopicPartition]] = {}
     for key in keys:

@@ -22,7 +22,7 @@ from dashboard.purge.execute.carrying import carry_out, held, say
 from dashboard.purge.jobs.queue import enqueue_policy
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.policies import PolicyClaim
-from dashboard.purge.journal.rows import PartitionRow, RunRow
+from dashboard.purge.journal.rows import PartitionRow, RunRow, good
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.current import CurrentSettings, each_second
@@ -111,7 +111,7 @@ def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
 
 def of_run(planned: Outcome, plan: Plan, run: RunRow, rows: Sequence[PartitionRow]) -> Outcome:
     """What a closed run, with its partitions, means for the application it was planned for."""
-    error = run.error or _first_left(rows)
+    error = run.error or _first_left(run.mode, rows)
     return replace(
         of_plan(planned, plan),
         state="refused" if run.state == "refused" else "ran",
@@ -121,9 +121,9 @@ def of_run(planned: Outcome, plan: Plan, run: RunRow, rows: Sequence[PartitionRo
     )
 
 
-def _first_left(rows: Sequence[PartitionRow]) -> dict[str, str]:
+def _first_left(mode: str, rows: Sequence[PartitionRow]) -> dict[str, str]:
     """Kafka's word for the first partition that is not done, such as a right that is missing."""
-    left = [row for row in rows if row.error and row.state not in ("done", "leader_done")]
+    left = [row for row in rows if row.error and row.state not in good(mode)]
     if not left:
         return {}
     first = left[0]

@@ -16,6 +16,7 @@ from dashboard.core.canonical import digest
 from dashboard.core.clock import parse_duration
 from dashboard.core.errors import SettingsError, UsageError
 from dashboard.core.words import number, parse_size
+from dashboard.domain.system_topics import REPARTITION_SUFFIX
 from dashboard.settings.values import matches_any
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -156,7 +157,6 @@ def _is_keep(value: str) -> bool:
 
 
 REPARTITION = "repartition"  # the preset
-REPARTITION_SUFFIX = "-repartition"
 # What the preset lifts by itself, of topics of known Streams applications alone.
 PRESET_LIFTS = {"readers-undeclared": "a Streams repartition topic is read by its application only"}
 

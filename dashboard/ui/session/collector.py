@@ -8,13 +8,11 @@ from datetime import datetime, timedelta
 
 from dashboard.core.errors import StoreError
 from dashboard.store import attempts
-from dashboard.store.attempts import Attempt, Failure, Seen
+from dashboard.store.attempts import STALE_AFTER_INTERVALS, Attempt, Failure, Seen
 from dashboard.ui.components import markup
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
 
-# An interval is missed now and then by a slow analysis; three are not.
-STALE_AFTER_INTERVALS = 3
 # Nobody answered at all; other failures (a login, a full disk) say nothing of the brokers.
 _NOBODY = ("CLUSTER_UNREACHABLE", "BROKER_UNREACHABLE", "ANSWER_LOST")
 
@@ -112,13 +110,13 @@ def _ahead(what: str, moment: datetime, now: datetime) -> str:
 
 def _silence(made: Attempt, every: timedelta, now: datetime) -> list[str]:
     """Whether the collector itself is away: ended in order, hanging, or gone without a word."""
-    patience = STALE_AFTER_INTERVALS * (made.every or every)
+    once_in = made.every or every
     if made.left_at is not None:
         return [f"nothing is collected: watch ended {formats.ago(made.left_at, now)}"]
     sign = made.newest_sign
     if sign is not None and formats.to_come(sign, now):
         return [_ahead("the newest attempt to collect", sign, now)]
-    if sign is None or now - sign <= patience:
+    if sign is None or now - sign <= STALE_AFTER_INTERVALS * once_in:
         return []
     if made.trying_since == sign:
         return [
@@ -127,5 +125,5 @@ def _silence(made: Attempt, every: timedelta, now: datetime) -> list[str]:
         ]
     return [
         f"stale: nobody has tried to collect for {formats.duration(now - sign)}, over three "
-        f"intervals of {formats.duration(made.every or every)}; is watch running?"
+        f"intervals of {formats.duration(once_in)}; is watch running?"
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -56,9 +56,10 @@ def snapshot(
     incomplete: Sequence[str] = (),
     groups: Sequence[str] | None = None,
     bytes_out: Mapping[str, float] | None = None,
+    streams: Collection[str] = (),
 ) -> str:
     """Write and commit a snapshot; `used` is the share of its one log dir, `bytes_out` what its
-    two brokers have each sent of topics.
+    two brokers have each sent of topics, `streams` which groups are Kafka Streams applications.
     """
     numbers = {topic: n for n, topic in enumerate(sorted({(g.topic, g.topic_id) for g in logs}))}
     known = groups if groups is not None else sorted({g for log in logs for g in log.commits})
@@ -68,7 +69,7 @@ def snapshot(
             for (topic, topic_id), n in numbers.items()
         ],
         "partitions": [], "replicas": [], "group_offsets": [],
-        "groups": [{"group_id": group} for group in known],
+        "groups": [{"group_id": group, "is_streams": group in streams} for group in known],
         "log_dirs": [{"broker_id": 1, "log_dir": "/d", "total_bytes": 1000,
                       "usable_bytes": round(1000 * (1 - used))}],
         "configs": [
@@ -118,9 +119,10 @@ def analysis(
     guards: Mapping[int, Sequence[str]] | None = None,
     replicas: int = 2,
     unseen: Sequence[Mapping[str, Any]] = (),
+    topics: Sequence[str] = ("t",),
 ) -> None:
-    """Findings about topic `t`: the curve of partition 0, and guards by partition; and rows of
-    `unseen_readers`.
+    """Findings about topic `t`: the curve of partition 0, and guards by partition, these of
+    `topics`; and rows of `unseen_readers`.
     """
     writer = cluster.begin("findings", at)
     curves = [
@@ -130,9 +132,9 @@ def analysis(
         for b in range(1, replicas + 1) for offset, below in knots
     ]  # fmt: skip
     stands = [
-        {"topic": "t", "partition": partition, "target": "committed",
+        {"topic": topic, "partition": partition, "target": "committed",
          "guards": [{"name": name, "reason": "r", "lift": "l"} for name in names]}
-        for partition, names in (guards or {}).items()
+        for topic in topics for partition, names in (guards or {}).items()
     ]  # fmt: skip
     tables = {"curves": curves, "reclaimable": stands, "unseen_readers": list(unseen)}
     for name, rows in tables.items():

@@ -29,13 +29,15 @@ def test_the_preset_finds_the_application_by_the_topics_name(topic: str, owner: 
 
 def test_what_the_preset_lifts_counts_for_known_applications_alone() -> None:
     topic = "billing-by-user-repartition"
-    assert set(lifted(PRESET, topic, "billing", {"billing"})) == {"readers-undeclared"}
-    assert lifted(PRESET, topic, "billing", {"other"}) == {}
-    assert lifted(PRESET, topic, "billing-by", {"billing"}) == {}, "its commits decide"
-    assert set(lifted(PRESET, topic, None, {"billing"})) == {"readers-undeclared"}
-    assert lifted(PRESET, topic, None, {"by"}) == {}
+    own = {"readers-undeclared"}
+    assert set(lifted(PRESET, topic, "billing", {"billing"}, ())) == own
+    assert lifted(PRESET, topic, "billing", {"other"}, ()) == {}
+    assert lifted(PRESET, topic, "billing-by", {"billing"}, ()) == {}, "its commits decide"
+    assert set(lifted(PRESET, topic, None, {"billing"}, {"x", "billing"})) == own
+    assert lifted(PRESET, topic, None, {"billing"}, {"x"}) == {}, "it reads other topics"
+    assert lifted(PRESET, topic, None, {"by"}, {"by"}) == {}
     said = policy('preset = "repartition"\noverrides = {"readers-undeclared" = "I looked"}')
-    assert set(lifted(said, topic, "billing", ())) == {"readers-undeclared"}
+    assert set(lifted(said, topic, "billing", (), ())) == own
 
 
 def test_an_application_id_may_end_with_a_dash() -> None:

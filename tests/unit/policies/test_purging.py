@@ -24,8 +24,11 @@ def row(partition: int, state: str, error: str | None = None) -> Any:
     ("state", "error", "rows", "reason", "code"),
     [
         ("done", None, [row(0, "done")], "done: 2 of 2 partitions", None),
-        # A leader that answered late is done all the same.
-        ("done", None, [row(0, "leader_done", "REQUEST_TIMED_OUT")], "done: 2 of 2", None),
+        # What the leader alone has is not done for who waits for all, and says why.
+        (
+            "partial", None, [row(0, "done"), row(1, "leader_done", "REQUEST_TIMED_OUT")],
+            "partial: 1 of 2 partitions are not done, t-1: REQUEST_TIMED_OUT", "REQUEST_TIMED_OUT",
+        ),
         (
             "partial", None, [row(0, "done"), row(1, "not_done", DENIED)],
             f"partial: 1 of 2 partitions are not done, t-1: {DENIED}", DENIED,

@@ -142,6 +142,19 @@ def test_the_preset_vouches_for_no_group_that_is_only_called_like_an_application
     assert room.live.log_start(own) == 10
 
 
+def test_nor_for_an_application_that_does_not_read_the_topic_that_is_called_like_its_own(
+    tmp_path: Path,
+) -> None:
+    """Somebody made it by hand; a mirror that commits nowhere may read it, too."""
+    room = ServiceRoom(tmp_path, policy(f'{REPARTITION}\ncommitted_by = "all"', "streams"))
+    consumed(room)
+    consumed(room, "billing-by-hand-repartition", "reporting")
+    served(room)
+    starts = [room.live.log_start(name) for name in (TOPIC, "billing-by-hand-repartition")]
+    assert starts == [10, 0]
+    assert guards(room) == ["readers-undeclared"]
+
+
 def test_an_application_that_a_kept_snapshot_knew_is_one(room: ServiceRoom) -> None:
     """A tool has set its offsets since: its commits no longer tell."""
     consumed(room)

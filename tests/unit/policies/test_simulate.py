@@ -433,6 +433,21 @@ def test_what_is_guarded_today_counts_as_guarded_unless_the_policy_lifts_it(
     assert week(cluster, lifted, NOON).partitions == 2
 
 
+def test_the_preset_lifts_where_all_groups_count_for_topics_that_the_application_reads_alone(
+    tmp_path: Path,
+) -> None:
+    cluster = store(tmp_path)
+    own = Log(100, {"app": 50}, topic="app-x-repartition")
+    by_hand = Log(100, {"reporting": 50}, topic="app-by-hand-repartition")
+    snapshot(cluster, NOON, [own, by_hand], streams=("app",))
+    guards = {0: ["readers-undeclared"]}
+    analysis(cluster, NOON, guards=guards, topics=(own.topic, by_hand.topic))
+    preset = policy('preset = "repartition"\ncommitted_by = "all"')
+    found = week(cluster, preset, NOON)
+    assert found.partitions == 1
+    assert "(readers-undeclared on 1)" in told(found)
+
+
 def test_an_open_transaction_is_not_passed(tmp_path: Path) -> None:
     cluster = store(tmp_path)
     hourly(cluster, [[Log(100, {"g": 90}, stable=40)]])

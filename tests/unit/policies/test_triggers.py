@@ -31,11 +31,12 @@ def _asked(
     *rows: DiskRow | GrowthRow,
     after: timedelta = MINUTE,
     clock: str = "",
+    every: timedelta = timedelta(0),
 ) -> Triggered:
     """With the rows in the table that the trigger is about, and none in the other."""
     disks = [row for row in rows if isinstance(row, DiskRow)]
     growth = [row for row in rows if isinstance(row, GrowthRow)]
-    found = Newest(disks, growth, clock=clock)
+    found = Newest(disks, growth, clock=clock, every=every)
     return triggered(policy, found, now=NOON + after, every=MINUTE)
 
 
@@ -47,6 +48,12 @@ def test_always_needs_no_findings() -> None:
 def test_without_findings_nothing_is_triggered(found: Policy) -> None:
     assert not _asked(found).now
     assert "lowwater watch" in _asked(found).reason
+
+
+def test_findings_of_a_slow_watch_trigger_in_its_time() -> None:
+    full = _disk(1000, 100)
+    assert not _asked(DISK, full, after=20 * MINUTE).now
+    assert _asked(DISK, full, after=20 * MINUTE, every=10 * MINUTE).now
 
 
 def test_the_fullest_log_dir_decides_and_is_named() -> None:

@@ -319,9 +319,11 @@ def reads_of(application: Group, topic: str, **change: Any) -> list[str]:
     return [guard.reason for guard in guards_of(application, topic, **change)]
 
 
-def guards_of(application: Group, topic: str, **change: Any) -> list[Guard]:
+def guards_of(
+    application: Group, topic: str, beside: tuple[Group, ...] = (), **change: Any
+) -> list[Guard]:
     key = TopicPartition(topic, 0)
-    found = facts(partition(topic=topic), groups=(application,))
+    found = facts(partition(topic=topic), groups=(application, *beside))
     claims = {key: (GroupClaim("app", 80), GroupClaim("other", 80))}
     found = replace(found, claims=claims, offset_topics={"app": frozenset({topic})})
     given = {
@@ -376,6 +378,9 @@ def test_an_application_that_is_gone_is_named_there_and_where_it_has_an_offset()
 def test_repartition_topics_of_the_application_are_read_once_and_never_restored_from() -> None:
     assert reads_of(APP, "app-join-repartition") == []
     assert len(reads_of(APP, "other-join-repartition")) == 1, "another's is its source"
+    europe = Group("app-eu", "classic", "Stable", 1, is_streams=True)
+    (reason,) = reads_of(APP, "app-eu-join-repartition", beside=(europe,))
+    assert "application app reads it" in reason, "it is app-eu's, whose name is the longer one"
 
 
 def test_what_is_offered_ends_the_guard() -> None:

@@ -144,6 +144,22 @@ def test_a_share_group_is_accepted_only_where_it_read_when_planned() -> None:
     assert (list(found.allowed), found.refused[B].name) == ([A], "share-group")
 
 
+def test_a_share_group_that_told_nothing_is_not_accepted_where_it_reads() -> None:
+    """Its coordinator could not be asked for its offsets when the plan was made."""
+    live = TwoTopics(A)
+    silent = Group("s", "share", "Stable", 1, (), error="API_UNSUPPORTED")
+    live.others = ((silent,), ())
+    plan = planned(live, "share-group:s")
+    assert plan.partitions[0].lifted == (
+        Lifted("share-group", "s", "untold"), Lifted("readers-undeclared", None),
+    )  # fmt: skip
+    assert list(looked(live, plan).allowed) == [A]
+    live.others = ((replace(silent, error=None, subscribed=("a",)),), ())
+    refused = looked(live, plan).refused[A]
+    assert refused.name == "share-group"
+    assert "The plan lifted another fact of it" in refused.reason
+
+
 def test_what_was_accepted_ends_at_the_log_start_that_was_shown() -> None:
     """A replica that missed an earlier purge is elected: 60 more records are there, and unread."""
     live = TwoTopics(A, B)

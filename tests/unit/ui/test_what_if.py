@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from dashboard.estimate.curve_tables import from_table
 from dashboard.store.tables import FINDING_TABLES, build
 from dashboard.views.facts import partition_facts
 from dashboard.views.what_if import waive
+from tests.bench import large_findings
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -216,3 +218,11 @@ def test_offsets_of_a_long_lived_log_keep_every_digit() -> None:
     (row,) = what_if(rows, holds, curves, "slow")
 
     assert (row["target_offset"], row["bytes_likely"]) == (start + 901, 27_030)
+
+
+def test_the_bench_waives_groups_of_a_large_cluster_s_findings() -> None:
+    found = large_findings.made(400)
+    facts = waive(found.facts, found.holds, found.curves, ["group-0", "group-1"])
+    moved = pc.not_equal(facts["target_offset"], found.facts["target_offset"])
+    assert 0 < pc.sum(moved).as_py() < 400
+    assert facts["bytes_likely"].null_count == 0
