@@ -122,6 +122,7 @@ def main(argv: list[str]) -> int:
                 taken[what].append(measured([*command, "--folder", f"{text}/kept-{run}"]))
             console = [
                 found.java, "-Xmx512M", "-cp", found.class_path,  # as its script has it
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                 "org.apache.kafka.tools.consumer.ConsoleConsumer",
                 "--bootstrap-server", cluster.bootstrap, "--topic", _TOPIC, "--from-beginning",
                 "--max-messages", str(records),

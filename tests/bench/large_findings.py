@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dashboard.estimate.curve_tables import ReplicaCurves, from_table
 from dashboard.estimate.curves import Ints
@@ -65,6 +66,7 @@ def _facts(
         table.append_column("guard_names", names)
         .append_column("consumed", flag)
         .append_column("free", flag)
+        .append_column("guarded", pc.invert(flag))
     )
 
 

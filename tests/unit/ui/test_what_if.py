@@ -12,6 +12,7 @@ import pytest
 from dashboard.estimate.curve_tables import from_table
 from dashboard.store.tables import FINDING_TABLES, build
 from dashboard.views.facts import partition_facts
+from dashboard.views.topic_rows import topic_rows
 from dashboard.views.what_if import waive
 from tests.bench import large_findings
 
@@ -226,3 +227,4 @@ def test_the_bench_waives_groups_of_a_large_cluster_s_findings() -> None:
     moved = pc.not_equal(facts["target_offset"], found.facts["target_offset"])
     assert 0 < pc.sum(moved).as_py() < 400
     assert facts["bytes_likely"].null_count == 0
+    assert len(topic_rows(facts)) == 4
