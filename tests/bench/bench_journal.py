@@ -1,4 +1,4 @@
-"""What a journal of a policy's runs costs: `python -m tests.bench.bench_journal`.
+"""What a journal of a policy's runs costs: `python -m tests.bench.bench_journal [PARTITIONS]`.
 
 Runs over 100 partitions x 3 replicas, carried out by the product's code on a cluster in memory and
 followed to their final receipts; as a policy makes in 50 minutes at 30 s, scaled to a day. Then:
@@ -22,7 +22,7 @@ from dashboard.purge.journal.rows import Options
 from dashboard.ui.purge.runs import JournalMemory
 from tests.unit.purge.room import Room
 
-RUNS, PARTITIONS = 100, 100
+RUNS = 100
 EVERY = 30.0
 RUNS_A_DAY = 86_400 / EVERY
 OPTIONS = Options(30_000, 500, 2, 3_600_000)
@@ -31,10 +31,10 @@ AGAIN_GOAL = 0.1  # of the first look
 _T = TypeVar("_T")
 
 
-def main() -> int:
+def main(partitions: int = 100) -> int:
     """Measure and print; 1 when a second look costs more than a tenth of the first."""
     with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder:
-        room = Room(Path(folder), PARTITIONS)
+        room = Room(Path(folder), partitions)
         # What is measured is reading and moving; the runs need not reach the disk one by one.
         room.journal.file.rows("PRAGMA synchronous=OFF")
         for _ in range(RUNS):
@@ -43,7 +43,7 @@ def main() -> int:
         room.journal.file.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         size = path.stat().st_size
         days = RUNS / RUNS_A_DAY
-        print(f"{RUNS} runs of {PARTITIONS} partitions: {size >> 20} MiB, "
+        print(f"{RUNS} runs of {partitions} partitions: {size / RUNS / 1e3:.0f} kB each, "
               f"{size / days / 1e6:.0f} MB a day at one each 30 s")  # fmt: skip
         memory = JournalMemory(room.journal)
         verified, whole = _timed(lambda: memory.verify(room.clock()))
@@ -98,4 +98,4 @@ def _timed(call: Callable[[], _T]) -> tuple[_T, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*(int(word) for word in sys.argv[1:2])))

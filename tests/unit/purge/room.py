@@ -62,7 +62,8 @@ class Room:
         self.remembered: tuple[RememberedOffset, ...] = ()
         self.streams: frozenset[str] = frozenset()  # as plans know them
         self.estimates: dict[TopicPartition, Estimate] = {}
-        self.standards = Standards({TOPIC: declared()}, PurgeSettings(most_partitions=100))
+        most = PurgeSettings(most_partitions=max(100, partitions))
+        self.standards = Standards({TOPIC: declared()}, most)
 
     def plan(
         self,
@@ -82,8 +83,9 @@ class Room:
         )  # fmt: skip
         return build(
             found, resolved, target=to, declarations=declarations, estimates=self.estimates,
-            overrides=overrides, waivers=waivers, analysis_id=None, most_partitions=100,
-            created_by="ann", now=NOW, expires_after=timedelta(hours=1),
+            overrides=overrides, waivers=waivers, analysis_id=None,
+            most_partitions=self.standards.purge.most_partitions, created_by="ann", now=NOW,
+            expires_after=timedelta(hours=1),
         )  # fmt: skip
 
     def queue(self, plan: Plan, **change: Any) -> str:
