@@ -38,7 +38,7 @@ def idle_topics(
 ) -> pa.Table:
     """The `idle_topics` table, without snapshot_id and taken_at, judged for so many `days`.
 
-    `sums`: last_writes, wanted, blockers and held of all buckets; `topics`: `topics.known`;
+    `sums`: last_writes, wanted, blockers and held of all buckets; `topics`: `topics.with_new`;
     `incomplete`: why the list of groups may lack one. `bytes_out`: topic and bytes_out_per_hour,
     what clients (not followers) fetched, null where it was not measured; None: nobody measured it.
     """
@@ -230,7 +230,7 @@ def retention_fit(
 ) -> pa.Table:
     """The `retention_fit` table, without snapshot_id and taken_at.
 
-    `sums`: reader_lags, last_writes and held of all buckets; `topics`: `topics.known`; `growth`:
+    `sums`: reader_lags, last_writes and held of all buckets; `topics`: `topics.with_new`; `growth`:
     the table of that name. Bytes are freed by the rate of what came, as the page Growth has it:
     null where no rate is known.
     """

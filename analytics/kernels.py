@@ -43,7 +43,7 @@ class Work:
     """What every bucket needs of one analysis: short tables, sent to each task.
 
     `base`: the analysis to go on from; `before`: without one, those to remember, as
-    `earlier.going_on` has both. `topics`: `topics.known`; `read`: the snapshot's short tables by
+    `earlier.going_on` has both. `topics`: `topics.with_new`; `read`: the snapshot's short tables by
     name; `telling`: groups whose offsets tell what they may read; `kept_for`: how long snapshots
     are.
     """
@@ -215,7 +215,7 @@ def _drawn(view: BucketView, work: Work, judged: Judged) -> _Drawn:
 
 @dataclass(frozen=True)
 class _Purged:
-    """`reclaimable.described` partitions, the `reclaimable` rows by target (the committed one
+    """`partitions.described` partitions, the `reclaimable` rows by target (the committed one
     first), and `disks.told_apart` of replicas.
     """
 

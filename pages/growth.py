@@ -227,7 +227,7 @@ def _days(days: Range) -> str:
 
 
 def _told(days: Range) -> str:
-    """As `days_to_full.likely` says it of today: no day where the latest is never."""
+    """As `headline.likely` says it of today: no day where the latest is never."""
     likely = _in(days.likely)
     if likely in (headline.NEVER, formats.UNKNOWN):
         return likely

@@ -317,7 +317,7 @@ def with_memory(
 
     `present` are the topics of the snapshot: commits on a topic that was recreated since count as
     long as a kept snapshot knew them, those on one that is not there unless it has been away since
-    before `ended` (`absent.ended`). Of a time that is still to come nobody knows whether it is the
+    before `ended` (`groups.ended`). Of a time that is still to come nobody knows whether it is the
     later one: then the lower offset counts.
     """
     if not before:

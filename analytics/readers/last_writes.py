@@ -148,7 +148,7 @@ def sums(writes: pa.Table, partitions: pa.Table, taken_at: int) -> pa.Table:
     microseconds), moved_at and known_since (the latest), never_known, records, size_bytes, and
     unmeasured (partitions whose size or records are not known). Sums of parts may be summed again.
 
-    `partitions`: `reclaimable.described` ones.
+    `partitions`: `partitions.described` ones.
     """
     seen = pc.fill_null(pc.equal(writes["seen_at"].cast(pa.int64()), taken_at), False)
     ends = writes.select(["topic", "moved_at", "known_since"])

@@ -49,7 +49,7 @@ def partitions(
     """Every partition of the snapshot with its facts, targets and size over its replicas.
 
     `rows`: COLUMNS of the snapshot's table (`of_topics`), `replicas` MOVES and size_bytes of its
-    own; `topics`: `topics.known`; `groups` stand on `rows`; `windows`: topic_no, partition,
+    own; `topics`: `topics.with_new`; `groups` stand on `rows`; `windows`: topic_no, partition,
     window_offset, the log end at a time at least the replay window ago (later records lie inside
     the window).
 
@@ -183,7 +183,7 @@ _COLUMNS = FINDING_TABLES["reclaimable"].unstamped.schema.names
 
 
 def measurable(replicas: pa.Table, topics: pa.Table) -> pa.Table:
-    """The `replicas` (topic) of topics without remote storage; `topics`: `topics.known`.
+    """The `replicas` (topic) of topics without remote storage; `topics`: `topics.with_new`.
 
     Of the others a size is that of local segments alone, and a log start that of all the log: what
     lies below an offset on the disk neither tells (KIP-405).
@@ -193,7 +193,7 @@ def measurable(replicas: pa.Table, topics: pa.Table) -> pa.Table:
 
 
 def described(partitions: pa.Table, topics: pa.Table, reassignments: pa.Table) -> pa.Table:
-    """`freed.with_bytes` partitions with the facts of their topics, and adding and removing (null
+    """`curves.with_bytes` partitions with the facts of their topics, and adding and removing (null
     where no reassignment is under way).
     """
     numbers = column(partitions, "topic_no")
@@ -277,7 +277,7 @@ def sums(holds: pa.Table, partitions: pa.Table) -> pa.Table:
     and freed (bytes), is_first (on any the group is furthest behind); and topics that have
     partitions, with a null group. Sums of parts may be summed again.
 
-    `partitions` are those of `reclaimable.described`.
+    `partitions` are those of `described`.
     """
     there = pa.table({"topic": pc.unique(partitions["topic"])})
     parts = [holds.select([*_KEY, "last_commit_at"]), _first(partitions), there]

@@ -66,7 +66,7 @@ class _Look:
 
 
 def judged(topics: pa.Table) -> pa.Array:
-    """Names of `topics.known` whose groups are all their readers, and of which records expire."""
+    """Those of `topics.with_new` whose groups are all their readers, and whose records expire."""
     deleted = known_true(pc.equal(topics["cleanup_policy"], "delete"))
     chosen = pc.and_(pc.and_(topics["readers_declared"], deleted), pc.invert(topics["is_system"]))
     return column(topics.filter(chosen), "topic")

@@ -171,7 +171,7 @@ def wanted_sums(rows: pa.Table, partitions: pa.Table) -> pa.Table:
     them). The name is a guard's; or REPLAY_WINDOW, for records that the declared window covers.
     Records are null where a guard counts none. Sums of parts may be summed again.
 
-    `rows`: those of `reclaimable` up to the high watermark, of `reclaimable.described` partitions.
+    `rows`: those of `reclaimable` up to the high watermark, of `partitions.described` partitions.
     """
     parts = [_guards(rows), _windowed(rows), _unread(partitions)]
     return wanted_summed(pa.concat_tables(parts, promote_options="default"))

@@ -156,7 +156,7 @@ def disks(
     stock: Mapping[_Key, Mapping[str, int]],
     scans: Mapping[_Key, datetime],
 ) -> pa.Table:
-    """The `disks` table: one row per log dir. `found` are `sums`, `stock` is `disk_stock.stock`,
+    """The `disks` table: one row per log dir. `found` are `sums`, `stock` is `disks.stock`,
     `scans` says when a log dir was taken stock of.
 
     reclaimable_bytes: whole segments below their committed target; held_bytes: above it;

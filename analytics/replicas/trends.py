@@ -212,7 +212,7 @@ class Carried:
     """The trends of an earlier analysis, or none, as snapshot after snapshot is added to them.
 
     `with_disks`: those of log dirs as well, which belong to no partition; `reading`:
-    `read_times.seconds` of the snapshots, where the store shows a part of each.
+    `scrapes.seconds` of the snapshots, where the store shows a part of each.
     """
 
     def __init__(

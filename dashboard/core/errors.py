@@ -146,6 +146,11 @@ class ClusterError(LowwaterError):
     default_code = "CLUSTER_UNREACHABLE"
 
 
+# Of a request that changes something: it may have been carried out; it was called off. After any
+# other code nothing left this host.
+ANSWER_LOST, NOT_SENT = "ANSWER_LOST", "NOT_SENT"
+
+
 class BrokerError(ClusterError):
     """One broker could not be reached, or refused; `broker_id` names it."""
 

@@ -328,6 +328,9 @@ MODES = ("wait-all", "leader-only", "leader-only-verified")
 LEADER_ONLY_SINCE = 3
 
 
+REQUEST_TIMED_OUT, TOPIC_AUTHORIZATION_FAILED = 7, 29  # Kafka's numbers, as in its answers
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsPartitionResult:
     """One partition of a DeleteRecords answer, fields named as KIP-107 and the LeaderOnly KIP do.

@@ -18,8 +18,7 @@ from dashboard.policies.service.switching import standing
 from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.policies import PolicyState, PolicyStatus
 from dashboard.purge.plan.cluster_seam import Cluster
-from dashboard.settings.policies.policy import is_open, next_open
-from dashboard.settings.policies.section import Policy
+from dashboard.settings.policies.policy import Policy, is_open, next_open
 
 
 @dataclass(frozen=True, slots=True)

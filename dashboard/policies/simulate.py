@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
+from dashboard.core.words import duration
 from dashboard.domain.columns import Flags, Ints
 from dashboard.history.week.moments import chosen
 from dashboard.history.week.rows import ABSENT, Topics, topics, unanalyzed
@@ -296,13 +297,13 @@ def _sparse(policy: Policy, walk: Walked) -> str:
         )
     gaps = [b[0] - a[0] for a, b in zip(walk.points, walk.points[1:], strict=False)]
     gap = sorted(gaps)[len(gaps) // 2]
-    said = f"{count} snapshots were read, {length(gap)} apart (median)."
+    said = f"{count} snapshots were read, {duration(gap.total_seconds())} apart (median)."
     if gap <= policy.min_purge_interval:
         return said
     return (
         f"{said} Between two of them a purge is counted at most once, where the policy may start "
-        f"one every {length(policy.min_purge_interval)}: more purges, and a smaller backlog "
-        "between them, are to be expected."
+        f"one every {duration(policy.min_purge_interval.total_seconds())}: more purges, and a "
+        "smaller backlog between them, are to be expected."
     )
 
 
@@ -372,14 +373,6 @@ def _unknown(policy: Policy, walk: Walked) -> Iterator[str]:
         "leaves the disk later. Guards of the moment (replicas out of sync, reassignments) are "
         "judged only when a purge is planned."
     )
-
-
-def length(span: timedelta) -> str:
-    """`30 s`, `5 min`, `1.5 h`: one figure."""
-    seconds = span.total_seconds()
-    if seconds < 120:
-        return f"{round(seconds, 1):g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _partitions(count: int, verb: str = "") -> str:

@@ -18,7 +18,8 @@ from dashboard.settings import metric_addresses as addresses
 from dashboard.settings.archive import ArchiveSettings, archive_settings
 from dashboard.settings.metric_addresses import PrometheusServer
 from dashboard.settings.people import PeopleSettings, people_settings
-from dashboard.settings.policies.section import Policy, policy_settings
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.policies.section import policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS, PurgeSettings, purge_settings
 from dashboard.settings.sections import (
     AlertSettings,

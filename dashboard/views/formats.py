@@ -10,7 +10,6 @@ from dashboard.core.clock import CLOCKS_AGREE
 
 UNKNOWN = "unknown"
 MISSING = "—"  # an empty cell: never a zero
-_UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 plural = words.plural
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -34,9 +33,8 @@ def exact_size(size_bytes: int | None) -> str:
 
 def common_unit(sizes: Iterable[float | None]) -> tuple[str, int]:
     """One unit for a whole column: the one its largest value fits, GiB at most."""
-    largest = max((s for s in sizes if s is not None), default=0)
-    fitting = (u for u in _UNITS[1:] if largest >= u[1])
-    return next(fitting, ("bytes", 1))
+    name, one = words.unit(min(max((0, *filter(None, sizes))), 2**30))
+    return ("bytes" if one == 1 else name), one
 
 
 def number(value: int | None) -> str:

@@ -22,7 +22,8 @@ from dashboard.purge.journal.policies import PolicyClaim, PolicyStatus
 from dashboard.purge.journal.rows import Options
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.targets import parse_target
-from dashboard.settings.policies.section import Policy, policy_settings
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.policies.section import policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
 from dashboard.ui import policy_advice
 from tests.pages.conftest import Open, copied, said

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
@@ -30,6 +31,7 @@ _TEXTS = (
     "deploy/**/*",
 )
 _NAMED = re.compile(r"`((?:\w+/)+[\w-]+)\.(\w+)`")  # a file in a room, or a name in it
+_DOTTED = re.compile(r"`([a-z_]\w*)\.(\w+)(?:\([^`]*\))?`")  # a name in a module, by that alone
 _NAME_OF = re.compile(r"`(\w+)`\s+of\s+`((?:\w+/)+\w+)\.py`")
 
 
@@ -83,6 +85,51 @@ def test_a_file_or_name_that_a_text_points_to_is_there() -> None:
         )
 
     assert [(path, f"{m}.{name}") for path, m, name in named if not leads(m, name)] == []
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """What a module or a class has for others."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        if isinstance(node, ast.ClassDef):
+            yield from _names(node)
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            yield from (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def test_a_dotted_name_in_a_docstring_or_comment_is_one() -> None:
+    """`module.name` of ours; or what some code says itself: `object.member`, a file, a setting."""
+    files = [file for root in (*_ROOTS, _CLONE / "pages") for file in sorted(root.rglob("*.py"))]
+    ours: dict[str, set[str]] = {}
+    said = {file.name for file in files}
+    told: list[tuple[Path, str]] = []
+    for file in files:
+        text = file.read_text("utf-8")
+        tree = ast.parse(text)
+        ours.setdefault(file.stem, set()).update(_names(tree))
+        if file.name == "__init__.py":
+            beside = {path.stem for path in file.parent.iterdir()}
+            ours.setdefault(file.parent.name, set()).update(_names(tree), beside)
+        told += [(file, comment) for comment in re.findall("#.*", text)]
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                of = getattr(node.value, "id", getattr(node.value, "attr", ""))
+                said.add(f"{of}.{node.attr}")
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if id(node) in docs:
+                    told.append((file, node.value))
+                else:
+                    said.update(re.findall(r"\w+\.\w+", node.value))
+    found = [(file, *each) for file, text in told for each in _DOTTED.findall(text)]
+    assert len(found) > 100
+    ours["lw"] = ours["analytics"]  # as whoever works with its tables imports it
+    assert [
+        (str(file.relative_to(_CLONE)), f"{module}.{name}")
+        for file, module, name in found
+        if name not in ours.get(module, ()) and f"{module}.{name}" not in said
+    ] == []
 
 
 def test_a_statement_of_several_lines_stands_in_a_file_of_its_own() -> None:

@@ -12,14 +12,8 @@ import pytest
 from dashboard.core.errors import SettingsError
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings import settings as settings_module
-from dashboard.settings.policies.policy import check_target, parse_window
-from dashboard.settings.policies.section import (
-    POLICY_KEYS,
-    POLICY_LIFTABLE,
-    Policy,
-    Trigger,
-    policy_settings,
-)
+from dashboard.settings.policies.policy import Policy, Trigger, check_target, parse_window
+from dashboard.settings.policies.section import POLICY_KEYS, POLICY_LIFTABLE, policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
 from dashboard.settings.settings import load
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dashboard.policies.service.switching import Serving
     from dashboard.policies.simulate import Simulation
     from dashboard.purge.journal.alerts import AlertRow
-    from dashboard.settings.policies.section import Policy
+    from dashboard.settings.policies.policy import Policy
     from dashboard.settings.settings import Settings
     from dashboard.store.snapshots import ClusterStore
 

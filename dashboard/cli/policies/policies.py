@@ -21,7 +21,7 @@ from dashboard.core.visible import in_lines, in_paragraphs
 if TYPE_CHECKING:
     from dashboard.policies.doctor.diagnosis import Diagnosis
     from dashboard.purge.journal.policies import PolicyState
-    from dashboard.settings.policies.section import Policy
+    from dashboard.settings.policies.policy import Policy
     from dashboard.settings.settings import Settings
     from dashboard.store.snapshots import ClusterStore
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dashboard.policies.service.purging import Site
     from dashboard.policies.service.service import Service
     from dashboard.purge.journal.journal import Journal
-    from dashboard.settings.policies.section import Policy
+    from dashboard.settings.policies.policy import Policy
     from dashboard.settings.settings import Settings
     from dashboard.store.snapshots import ClusterStore
 

@@ -360,7 +360,7 @@ class Walk:
             self.purged[row] = True
 
     def _within(self, told: Told, row: Ints, backlog: Floats) -> Ints:
-        """Those of these rows that the hour's budgets allow, as `budget.within` chooses them.
+        """Those of these rows that the hour's budgets allow, as `cycle.within` chooses them.
 
         Longest waiting first; after a gap of several hours as many budgets may be spent.
         """

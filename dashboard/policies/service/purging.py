@@ -26,7 +26,7 @@ from dashboard.purge.journal.rows import PartitionRow, RunRow, good
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.current import CurrentSettings, each_second
-from dashboard.settings.policies.section import Policy
+from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from dashboard.store import own_reads
 from dashboard.store.connections import client_of_run

@@ -30,8 +30,7 @@ from dashboard.purge.jobs.queue_refusals import stopped
 from dashboard.purge.journal.policies import Hold, Lease, PolicyState
 from dashboard.purge.receipt.receipt import Checkpoints
 from dashboard.settings.current import wrong
-from dashboard.settings.policies.policy import is_open, next_open
-from dashboard.settings.policies.section import Policy
+from dashboard.settings.policies.policy import Policy, is_open, next_open
 
 _MOST_BACKOFF = timedelta(seconds=30)
 _SHORTEST_SECONDS = 0.05

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from dashboard.core.clock import Stopwatch
-from dashboard.core.errors import ClusterError
+from dashboard.core.errors import ANSWER_LOST, NOT_SENT, ClusterError
 from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
 from dashboard.purge.execute.fresh import OUTDATED, Fresh
 from dashboard.purge.execute.readback import GONE, Seen, read_back
@@ -25,7 +25,6 @@ from dashboard.purge.plan.moves import MoveRow, answered, judged, refused
 
 _PROVEN = ("done", "leader_done")
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.3, 2.0
-_LOST, _CALLED_OFF = "ANSWER_LOST", "NOT_SENT"
 _MOST_LOOKS_AGAIN = 3  # in one round, for one request
 
 
@@ -203,9 +202,9 @@ class Mover:
             offsets = {m.key: m.to_offset for m in intended}
             errors = self.live.commit_offsets(group_id, offsets, may_leave=may_leave)
         except ClusterError as error:
-            if error.code == _CALLED_OFF:
-                return stays(why or _CALLED_OFF)
-            left = error.code == _LOST
+            if error.code == NOT_SENT:
+                return stays(why or NOT_SENT)
+            left = error.code == ANSWER_LOST
             told = intended if left else batch
             rows = [replace(m, error=error.code, message=error.message) for m in told]
             record("move-no-answer", rows, code=error.code)

@@ -8,8 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from dashboard.core.clock import Mark, Stopwatch
-from dashboard.core.errors import BrokerError, ClusterError
-from dashboard.domain.model import DeleteRecordsResult, TopicPartition
+from dashboard.core.errors import ANSWER_LOST, NOT_SENT, BrokerError, ClusterError
+from dashboard.domain.model import (
+    TOPIC_AUTHORIZATION_FAILED,
+    DeleteRecordsResult,
+    TopicPartition,
+)
 from dashboard.domain.rights import MissingRight
 from dashboard.purge.execute.archive_gate import Proofs, refuse_unproved
 from dashboard.purge.execute.fresh import OUTDATED, Fresh
@@ -18,9 +22,6 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.rows import PartitionRow, RunRow, WaitForecast
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
-
-_LOST, _CALLED_OFF = "ANSWER_LOST", "NOT_SENT"  # any other code: nothing left this host
-_NOT_AUTHORIZED = 29  # TOPIC_AUTHORIZATION_FAILED
 
 Batch = list[PartitionRow]
 
@@ -180,13 +181,13 @@ class Sender:
         return 0 if self.run.mode == "leader-only-verified" else self.run.options.timeout_ms
 
     def _no_answer(self, batch: Batch, intended: Batch, error: BrokerError) -> None:
-        if error.code == _CALLED_OFF:
+        if error.code == NOT_SENT:
             self.journal.record(
                 self.run.run_id, "not-sent", batch, self.watch.now(), code=error.code
             )
             return
         self._asked = True
-        if error.code == _LOST:
+        if error.code == ANSWER_LOST:
             rows = [unanswered(row, error.code) for row in intended]
             with self._lock:
                 self._sent += 1
@@ -228,7 +229,7 @@ class Sender:
 
     def _explained(self, row: PartitionRow) -> PartitionRow:
         """With the right that it lacks: Kafka names none."""
-        if row.answer_error_code != _NOT_AUTHORIZED:
+        if row.answer_error_code != TOPIC_AUTHORIZATION_FAILED:
             return row
         return replace(row, message=MissingRight(row.topic, self.live.principal()).said)
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dashboard.domain.model import DeleteRecordsPartitionResult
+from dashboard.domain.model import (
+    REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
+    DeleteRecordsPartitionResult,
+)
 from dashboard.purge.execute.readback import GONE, Seen
 from dashboard.purge.journal.rows import PartitionRow, good
 
-# Kafka refuses these before it truncates: OFFSET_OUT_OF_RANGE, INVALID_TOPIC,
-# TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (nothing was sent), POLICY_VIOLATION.
-NOTHING_MOVED = frozenset({1, 17, 29, 35, 44})
-_NONE, _TIMED_OUT = 0, 7  # after both the answering leader had truncated itself
+# Kafka refuses these before it truncates; the others are OFFSET_OUT_OF_RANGE, INVALID_TOPIC,
+# UNSUPPORTED_VERSION (nothing was sent), POLICY_VIOLATION.
+NOTHING_MOVED = frozenset({TOPIC_AUTHORIZATION_FAILED, 1, 17, 35, 44})
+_NONE = 0
+_TRUNCATED = (_NONE, REQUEST_TIMED_OUT)  # itself, says the answering leader
 MOST_ATTEMPTS = 4
 _PLACED = ("done", "leader_done", "reverted")  # what a leader's log start alone decides
 _MOVES = "broker {} is moving its replica to another log dir, and the new one has not arrived"
@@ -156,7 +161,7 @@ def _below(row: PartitionRow, seen: Seen, may_resend: bool) -> PartitionRow:
         return row
     if row.state in ("done", "leader_done", "reverted"):
         return _reverted(row, seen)
-    truncated = row.answer_error_code in (_NONE, _TIMED_OUT)
+    truncated = row.answer_error_code in _TRUNCATED
     if truncated and seen.leader_epoch != row.sent_leader_epoch:
         return _reverted(row, seen)
     refused = row.answer_error_code in NOTHING_MOVED

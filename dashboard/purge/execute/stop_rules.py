@@ -17,7 +17,7 @@ from typing import Protocol
 
 from dashboard.core.clock import Mark, Stopwatch, format_time
 from dashboard.core.errors import ClusterError, LowwaterError, RefusedError
-from dashboard.domain.model import TopicPartition
+from dashboard.domain.model import REQUEST_TIMED_OUT, TopicPartition
 from dashboard.purge.execute.states import followed, not_sent, run_state, unanswered
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.rows import Options, PartitionRow, RunRow
@@ -34,7 +34,6 @@ _NEXT = {
 _ASK_EVERY = timedelta(seconds=1)
 _ASK_SHARE = 10  # a metadata read that takes long comes that many times its time later again
 _MOST_NAMED = 3
-_TIMED_OUT = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +175,7 @@ def outcome(row: PartitionRow, mode: str) -> str | None:
         return None
     if row.state in ("sent", "done"):
         return ""
-    if row.state == "unknown" and mode != "wait-all" and row.answer_error_code == _TIMED_OUT:
+    if row.state == "unknown" and mode != "wait-all" and row.answer_error_code == REQUEST_TIMED_OUT:
         return None  # sent with timeout 0: this error is the answer that was wanted
     if row.state == "leader_done":
         return row.error or ""

@@ -20,7 +20,12 @@ from typing import Any
 
 from dashboard.core.errors import ClusterError
 from dashboard.core.words import duration, plural
-from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition
+from dashboard.domain.model import (
+    REQUEST_TIMED_OUT,
+    PartitionState,
+    ReplicaOffsets,
+    TopicPartition,
+)
 from dashboard.purge.forecast.reading import APART_SECONDS, Reading, Replica, fetch_waits
 from dashboard.purge.forecast.stalls import UNUSABLE, Stall, stalls_of
 from dashboard.purge.journal.rows import PartitionRow, RunRow, WaitForecast
@@ -232,9 +237,6 @@ def _out_of_sync(reading: Reading) -> list[Replica]:
     ]
 
 
-_TIMED_OUT = 7  # REQUEST_TIMED_OUT
-
-
 @dataclass(frozen=True, slots=True)
 class WaitErrors:
     """How far such predictions were off: waited - likely, in seconds.
@@ -288,7 +290,7 @@ def _request(rows: Sequence[PartitionRow]) -> RequestWait:
         likely_seconds=slowest.likely_seconds,
         high_seconds=high,
         waited_seconds=waited,
-        timed_out=any(row.answer_error_code == _TIMED_OUT for row in rows),
+        timed_out=any(row.answer_error_code == REQUEST_TIMED_OUT for row in rows),
         inside=low <= waited <= high,
     )
 

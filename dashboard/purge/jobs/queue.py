@@ -24,7 +24,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.policies import PolicyClaim
 from dashboard.purge.journal.rows import Options, RunRow, RunView
 from dashboard.purge.plan.plan import Plan
-from dashboard.settings.policies.section import Policy
+from dashboard.settings.policies.policy import Policy
 from dashboard.settings.purge import check_request_timeout
 from dashboard.settings.settings import Settings, pinned
 

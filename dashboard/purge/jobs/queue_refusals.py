@@ -15,7 +15,8 @@ from dashboard.purge.plan.guards import Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.safety.guard_texts import guard
 from dashboard.settings.current import why_read_only
-from dashboard.settings.policies.section import POLICY_LIFTABLE, Policy
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.policies.section import POLICY_LIFTABLE
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore, Store
 

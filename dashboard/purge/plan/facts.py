@@ -77,6 +77,11 @@ class PartitionFacts:
     def key(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether its log is known to have no record."""
+        return self.log_start_offset is not None and self.log_start_offset == self.high_watermark
+
 
 @dataclass(frozen=True, slots=True)
 class Reassignments:

@@ -216,7 +216,7 @@ def _by_size(seen: PartitionFacts, found: Keeping | None, left: int | str | None
     knows. What was lost since no longer counts among the bytes that stay, nor what still can be
     without anybody's fault: a clean election keeps what lies below the high watermark alone.
     """
-    if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
+    if seen.is_empty:
         return ResolvedTarget(seen.log_start_offset)
     if found is None:
         return ResolvedTarget(None, problem="the bytes of its leader's log are not known")
@@ -236,7 +236,7 @@ def _at_time(seen: PartitionFacts, answer: OffsetAtTime | None) -> ResolvedTarge
         return ResolvedTarget(None, problem=f"the look-up by time failed ({why})")
     if answer.offset is None or answer.offset < 0:
         # Kafka answers -1 when no record is that young; -1 sent on would empty the partition.
-        if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
+        if seen.is_empty:
             return ResolvedTarget(seen.log_start_offset)
         return ResolvedTarget(None, problem="no record is as young as that time")
     return ResolvedTarget(answer.offset)
@@ -259,7 +259,7 @@ def _written_before(
     """
     if answer is None or answer.error:
         return _at_time(seen, answer)
-    if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
+    if seen.is_empty:
         return ResolvedTarget(seen.log_start_offset)
     if end is None:
         return ResolvedTarget(None, problem=f"no kept snapshot is {keep} old")
@@ -364,7 +364,7 @@ def _each_at(
 def _offsets_at(
     live: Cluster, facts: PlanFacts, keys: Iterable[TopicPartition], at: datetime
 ) -> dict[TopicPartition, OffsetAtTime]:
-    # Time look-ups read the log: ask only where there are records.
+    # Time look-ups read the log: ask only where records are known to be.
     asked = [
         key
         for key in keys

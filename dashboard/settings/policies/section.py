@@ -16,7 +16,6 @@ from dashboard.settings.policies.policy import (
     PRESET_LIFTS,
     REPARTITION,
     Policy,
-    Trigger,
     Window,
     check_target,
     parse_trigger,
@@ -25,8 +24,6 @@ from dashboard.settings.policies.policy import (
 )
 from dashboard.settings.purge import LIFTABLE_GUARDS
 from dashboard.settings.values import Section, check_keys, count, switch, tables
-
-__all__ = ["POLICY_KEYS", "POLICY_LIFTABLE", "Policy", "Trigger", "Window", "policy_settings"]
 
 # What a policy may lift speaks of how a cluster is today. Guards that speak of groups, of the
 # kind of topic or of what is unknown never are: nobody looks at a policy's plan before it runs.

@@ -184,7 +184,7 @@ def retention(parts: Parts, chosen: Flags, hours: float, today: Floats, expired:
     """Records older than `hours` leave the `chosen` parts; `today` is their retention now, hours.
 
     An inventory's segments say what leaves. Without them a log keeps what comes in that time, by
-    the rate of the window as `expiring.kept` has it. A log that has not reached its retention yet
+    the rate of the window as `curves.kept` has it. A log that has not reached its retention yet
     grows on until it has, then as much leaves as comes.
     """
     keeps = kept(np.maximum(parts.came, 0.0), parts.hours, hours, parts.segment)

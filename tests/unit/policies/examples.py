@@ -6,7 +6,8 @@ import tomllib
 from datetime import UTC, datetime
 
 from dashboard.domain.model import TopicPartition
-from dashboard.settings.policies.section import Policy, policy_settings
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.policies.section import policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday

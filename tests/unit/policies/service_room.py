@@ -23,7 +23,7 @@ from dashboard.policies.service.switching import switch_on
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.rows import RunRow
 from dashboard.settings.current import CurrentSettings
-from dashboard.settings.policies.section import Policy
+from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.cluster import FakeCluster, FakePartition

@@ -15,7 +15,7 @@ from dashboard.policies.service.switching import switch_off
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.journal.rows import PartitionRow, RunRow
-from dashboard.settings.policies.section import Policy
+from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom

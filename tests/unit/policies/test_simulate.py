@@ -104,6 +104,13 @@ def test_snapshots_count_by_their_own_times_where_one_was_dated_ahead_before_the
     assert found.bytes == 5000
 
 
+def test_times_are_told_as_the_policys_definition_tells_them(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    for at in (NOON - 3 * HOUR, NOON):
+        snapshot(cluster, at, [Log(100, {"g": 50})])
+    assert "2 snapshots were read, 3 h apart (median)." in told(week(cluster, policy(), NOON))
+
+
 def test_what_retention_took_is_not_counted_for_the_policy(tmp_path: Path) -> None:
     cluster = store(tmp_path)
     hourly(cluster, [[Log(100, {"g": 50})], [Log(200, {"g": 150}, start=120)]])

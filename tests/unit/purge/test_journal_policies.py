@@ -32,7 +32,7 @@ from dashboard.purge.plan.guards import Override, Waiver
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt.model import Receipt
-from dashboard.settings.policies.section import Policy
+from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from tests.unit.purge import policy_racer
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition

@@ -27,6 +27,7 @@ def test_bytes_take_the_largest_unit_that_fits(size_bytes: int | None, shown: st
 
 def test_a_column_has_one_unit_for_all_its_rows() -> None:
     assert formats.common_unit([5, None, 3 * 2**30]) == ("GiB", 2**30)
+    assert formats.common_unit([3 * 2**40]) == ("GiB", 2**30)  # at most: columns are compared
     assert formats.common_unit([None, 12]) == ("bytes", 1)
     assert formats.common_unit([]) == ("bytes", 1)
 
