@@ -81,6 +81,11 @@ def of_error(error: LowwaterError, application: str | None) -> Outcome:
     return Outcome(state, text, application, code=error.code)
 
 
+def unanswered(codes: Collection[str | None]) -> bool:
+    """Whether one of these codes of outcomes that are `waiting` is an error of the cluster's."""
+    return any(code not in (None, "READ_ONLY", *_ELSEWHERE) for code in codes)
+
+
 def status(
     outcomes: Sequence[Outcome],
     *,
