@@ -136,10 +136,10 @@ def _held_by(site: Site, policy: Policy, state: PolicyState | None) -> str | Non
         return f"{state.hold.code}: {state.hold.why}"
     if stands != "on":
         return "its definition changed since it was confirmed" if stands == "changed" else "off"
-    if stopped(site.settings, site.journal) is not None:
-        return "read_only"
     if not is_open(policy, now):
         return f"no window is open before {format_time(next_open(policy, now))}"
+    if stopped(site.settings, site.journal) is not None:
+        return "read_only"
     if policy.trigger.kind == "always":
         return None
     found = triggered(policy, newest(site.store), now=now, every=site.settings.every)

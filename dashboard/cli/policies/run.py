@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, output
 from dashboard.cli.parser import Parser, add_reached
 from dashboard.core.clock import format_time, utc_now
-from dashboard.core.errors import RefusedError, SettingsError, UsageError
+from dashboard.core.errors import ClusterError, RefusedError, SettingsError, UsageError
 from dashboard.core.processes import Stop
 from dashboard.core.visible import in_lines
 
@@ -47,7 +47,7 @@ def run(
     policies: tuple[Policy, ...],
 ) -> int:
     """Serve until Ctrl-C or SIGTERM: 130. With --once: 0, 2 (a run is partial, or not over), 3 (all
-    refused or held).
+    refused or held), 4 (no run, and of some application the cluster gave no answer).
 
     Raises JournalError; with --once also ClusterError and RefusedError NOT_LEADING.
     """
@@ -115,6 +115,7 @@ class _Told:
     def __init__(self, *, as_json: bool) -> None:
         self.stop = Stop()
         self.states: set[str] = set()  # of all cycles: --once ends by them
+        self.waiting: set[str | None] = set()  # the codes of those that wait
         self.partial = False
         self._as_json = as_json
         self._lock = threading.Lock()
@@ -123,6 +124,8 @@ class _Told:
         with self._lock:
             if event["event"] == "cycle":
                 self.states.add(event["state"])
+                if event["state"] == "waiting":
+                    self.waiting.add(event["code"])
                 self.partial |= event["state"] == "ran" and not event["reason"].startswith("done")
             try:
                 output.emit_line(event, _text(event), as_json=self._as_json)
@@ -143,6 +146,8 @@ class _Told:
 
 
 def _once(service: Service, told: _Told) -> int:
+    from dashboard.policies.service.outcome import unanswered
+
     if service.error is not None:
         raise service.error
     leader = service.leader
@@ -157,8 +162,11 @@ def _once(service: Service, told: _Told) -> int:
             f"not over: run {', '.join(left)}; lowwater run {left[0]} --wait goes on with it"
         )
         return 2
-    if told.states & {"refused", "held"} and "ran" not in told.states:
-        return RefusedError.exit_code
+    if "ran" not in told.states:
+        if unanswered(told.waiting):
+            return ClusterError.exit_code
+        if told.states & {"refused", "held"}:
+            return RefusedError.exit_code
     return 2 if told.partial else 0
 
 

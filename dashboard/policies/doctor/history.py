@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.columns import Ints
+from dashboard.domain.model import REBALANCING
 from dashboard.domain.system_topics import REPARTITION_SUFFIX
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.week import rows as kept_rows
@@ -38,17 +39,27 @@ _ANY = Policy("any", preset=REPARTITION, committed_by="owner")
 class Owner:
     """A group as the newest snapshot lists it. `state` None: it is not listed any more.
 
-    `assigned` are the repartition topics its members read; None: no member says.
+    `assigned` are the repartition topics its members read; None: no member says. `subscribed`
+    are those that they ask for by name, assigned or not yet.
     """
 
     group_id: str
     state: str | None
     members: int
     assigned: frozenset[str] | None
+    subscribed: frozenset[str] = frozenset()
 
     @property
     def has_members(self) -> bool:
         return self.members > 0 or self.state not in (None, *_DEAD)
+
+    def may_read(self, topic: str) -> bool:
+        """Whether members read or ask for it, or nobody knows: between revocation and the next
+        assignment a topic that is read is assigned to nobody.
+        """
+        if self.assigned is None or self.state in REBALANCING:
+            return True
+        return topic in self.assigned or topic in self.subscribed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ def read_owners(
     that an analysis knows besides. Of groups that the topic's name begins with the longest owns it,
     one that commits there before one that does not; where there is none, the only one that commits.
     """
-    columns = ["group_id", "state", "members", "assigned", "coordinator_answered"]
+    columns = ["group_id", "state", "members", "assigned", "subscribed", "coordinator_answered"]
     listed = store.read("snapshots", newest, "groups", columns)
     names = sorted({*listed["group_id"].to_pylist(), *_committing(commits), *remembered})
     code_of = {name: code for code, name in enumerate(names)}
@@ -155,10 +166,10 @@ def _codes(groups: pa.Array, code_of: Mapping[str, int]) -> Ints:
 def _states(listed: pa.Table, wanted: Collection[str]) -> dict[str, Owner]:
     own = listed.filter(pc.is_in(listed["group_id"], pa.array(sorted(wanted), pa.string())))
     assigned = _assigned(own)
-    columns = (own[name].to_pylist() for name in ("group_id", "state", "members"))
+    columns = (own[name].to_pylist() for name in ("group_id", "state", "members", "subscribed"))
     found = {
-        group: Owner(group, state, members or 0, assigned.get(group))
-        for group, state, members in zip(*columns, strict=True)
+        group: Owner(group, state, members or 0, assigned.get(group), frozenset(subscribed or ()))
+        for group, state, members, subscribed in zip(*columns, strict=True)
     }
     return {name: found.get(name) or Owner(name, None, 0, None) for name in wanted}
 

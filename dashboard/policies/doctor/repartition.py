@@ -183,7 +183,7 @@ def _left(case: Case) -> str | None:
     if case.newest - since < case.rules.dead_after or case.topic in others:
         return None
     if owner is not None and owner.has_members:
-        if owner.assigned is None or case.topic in owner.assigned:
+        if owner.may_read(case.topic):
             return None
         return words.left_behind(owner.group_id, since, seen)
     if (owner is None or owner.state is None) and owners.incomplete:

@@ -17,7 +17,7 @@ from dashboard.core.canonical import written
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import SettingsError, StoreError
 from dashboard.core.words import binary
-from dashboard.history.findings_age import unusable
+from dashboard.history.findings_age import age_of, unusable
 from dashboard.policies.matching import Newest, read
 from dashboard.purge.journal.alerts import AlertRow, Event
 from dashboard.purge.journal.journal import Journal
@@ -84,6 +84,10 @@ _QUIET = timedelta(hours=1)
 _IN_TEXT = 3
 # Told to whoever asked for something that findings tell; no name of its own in the settings.
 _UNUSABLE = "findings-unusable"
+_NO_DISK = (
+    "no broker tells how full its disks are (DescribeLogDirs v4, of Kafka 3.3; it takes Describe "
+    "on the cluster)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class Alerts:
     cluster_name: str
     send: Callable[[str, Mapping[str, Any], float], None] = post
     _analysis: str | None = None
+    _taken_at: datetime | None = None  # the snapshot that was analysed
     _findings: Newest = field(default_factory=Newest)
 
     def look(self, now: datetime) -> list[Told]:
@@ -121,10 +126,10 @@ class Alerts:
         alerts = self.settings.alerts
         if not alerts.on or (alerts.webhook is None and alerts.webhook_file is None):
             return []
-        self._read()
+        self._read(now)
         kinds = [*alerts.on, *([_UNUSABLE] if self._by_findings else [])]
         ends = {k for k in kinds if k not in ("reverted", "new-stray")}
-        if self._unusable(now):
+        if self._unusable(now) or not self._disks_told:
             ends -= {k for k in alerts.on if k.startswith("disk-above:")}
         self.journal.see_alerts(
             self.cluster_id, self._found(now), ending=ends, quiet=_QUIET, now=now
@@ -149,39 +154,47 @@ class Alerts:
         if "policy-refused" in alerts.on:
             found += refused(self.journal, self.cluster_id)
         if why := self._unusable(now):
-            return found + self._silent(why)
+            return found + self._silent("findings", "full disks and new strays", why)
         if "new-stray" in alerts.on:
             found += strays(self._findings.orphans)
         for name in alerts.on:
             if name.startswith("disk-above:") and alerts.disk_above is not None:
-                disks = self._findings.disks
-                found += full_disks(disks, alerts.disk_above, name)
+                if not self._disks_told:
+                    found += self._silent("disks", "full disks", _NO_DISK)
+                found += full_disks(self._findings.disks, alerts.disk_above, name)
         return found
 
     def _unusable(self, now: datetime) -> str:
-        """Why there are no findings, or none that tell how the disks are now; "": there are."""
-        rows = self._findings.disks
-        if not rows:
+        """Why there are no findings, or none that tell of now; "": there are."""
+        if self._taken_at is None:
             return "there are no findings yet"
-        return unusable(rows[0].taken_at, self._findings.clock, now, self.settings.every)
+        return unusable(self._taken_at, self._findings.clock, now, self.settings.every)
 
-    def _silent(self, why: str) -> list[Event]:
-        """That nothing is told of disks and folders, where findings of them were ever made."""
-        if not self._by_findings or not self._findings.disks:
+    @property
+    def _disks_told(self) -> bool:
+        """Whether any broker tells how full a disk is. Where all refuse, orphans may be found all
+        the same, by inventories.
+        """
+        return any(row.used_share is not None for row in self._findings.disks)
+
+    def _silent(self, subject: str, what: str, why: str) -> list[Event]:
+        """That nothing is told of disks or folders, where findings were ever made."""
+        if not self._by_findings or self._taken_at is None:
             return []
-        text = f"full disks and new strays are not told: {why}"
-        return [Event(_UNUSABLE, "findings", text, {"reason": why})]
+        return [Event(_UNUSABLE, subject, f"{what} are not told: {why}", {"reason": why})]
 
-    def _read(self) -> None:
+    def _read(self, now: datetime) -> None:
         """The findings of the newest analysis, each read once."""
         try:
             store = ClusterStore(Store(self.settings.data), self.cluster_id)
             newest = store.latest("findings")
             if newest is not None and newest != self._analysis:
+                analysis = store.manifest("findings", newest)
+                self._taken_at = age_of(store, analysis, now, self.settings.every).taken_at
                 self._findings = read(store, newest, ("orphans", "disks"))
                 self._analysis = newest
         except StoreError:  # being pruned, or not there yet: the next look reads again
-            self._analysis, self._findings = None, Newest()
+            self._analysis, self._taken_at, self._findings = None, None, Newest()
 
     def _tell(self, rows: Sequence[AlertRow], now: datetime) -> Told:
         events = [row.event for row in rows]

@@ -81,6 +81,11 @@ def of_error(error: LowwaterError, application: str | None) -> Outcome:
     return Outcome(state, text, application, code=error.code)
 
 
+def unanswered(codes: Collection[str | None]) -> bool:
+    """Whether one of these codes of outcomes that are `waiting` is an error of the cluster's."""
+    return any(code not in (None, "READ_ONLY", *_ELSEWHERE) for code in codes)
+
+
 def status(
     outcomes: Sequence[Outcome],
     *,
@@ -165,12 +170,14 @@ class Statuses:
     def note(self, policy: str, outcome: Outcome, now: datetime, *, tell: bool = True) -> None:
         """What one application of the policy came to; `looked` writes it.
 
-        One that only waits for its time keeps what its last cycle came to.
+        One that only waits for its time keeps what its last cycle came to; where the cluster gave
+        no answer, or another leads by now, that is what the cycle came to.
         """
         with self._lock:
             told = self._told.setdefault(policy, _Told())
             before = told.outcomes.get(outcome.application)
-            if outcome.state == "waiting" and before is not None and before.state in _CYCLES:
+            waits = outcome.state == "waiting" and outcome.code in (None, "TOO_SOON")
+            if waits and before is not None and before.state in _CYCLES:
                 outcome = replace(before, next_at=outcome.next_at)
             elif tell:
                 self._tell(policy, outcome, now)

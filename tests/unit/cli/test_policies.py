@@ -17,6 +17,7 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.cli.policies.run import _once, _Told
 from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError
 from dashboard.purge.journal.journal import Journal
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.collected import collected
@@ -204,6 +205,18 @@ def test_once_without_a_cluster_is_exit_4(
     assert (code, events[-1]["error"]["code"]) == (4, "CLUSTER_UNREACHABLE")
 
 
+def test_once_is_exit_4_where_planning_gets_no_answer(
+    live: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "on", "streams", "--confirm", SENTENCE)
+    live.failing["offsets"] = ClusterError("the leader hung up", "Look at its log.")
+    code, events = call(capsys, "run", "--once")
+    assert (code, events[-1]["state"], events[-1]["code"]) == (4, "waiting", "CLUSTER_UNREACHABLE")
+    live.failing.clear()
+    code, events = call(capsys, "run", "--once")
+    assert (code, events[-1]["state"]) == (0, "ran")
+
+
 def test_the_service_goes_on_until_a_signal_and_gives_up_the_lease(
     live: Streams, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,6 +345,28 @@ def test_a_cycle_that_ran_counts_after_hundreds_that_were_refused() -> None:
     for _ in range(150):
         told.event({**cycle, "state": "refused", "reason": "guarded"})
     assert _exit_once(told) == 2
+
+
+@pytest.mark.parametrize(
+    ("others", "code", "exit_code"),
+    [
+        ((), "CLUSTER_CHANGED", 4),
+        (("refused",), "BROKER_UNREACHABLE", 4),  # not all is refused: of one nobody knows
+        (("ran",), "BROKER_UNREACHABLE", 0),
+        ((), "TOO_SOON", 0),
+        ((), "READ_ONLY", 0),
+        ((), None, 0),
+    ],
+)
+def test_a_cycle_of_which_no_answer_came_is_no_good_end(
+    others: tuple[str, ...], code: str | None, exit_code: int
+) -> None:
+    told = _Told(as_json=True)
+    cycle = {"event": "cycle", "at": "now", "policy": "p", "run_id": None, "application": None}
+    for state in others:
+        told.event({**cycle, "state": state, "reason": "done", "code": None})
+    told.event({**cycle, "state": "waiting", "reason": "later", "code": code})
+    assert _exit_once(told) == exit_code
 
 
 def _exit_once(told: _Told) -> int:

@@ -54,6 +54,7 @@ class Group:
     state: str = "Stable"
     members: int = 1
     assigned: Sequence[str] = ()
+    subscribed: Sequence[str] = ()
     answered: bool = True
     is_streams: bool = False
 
@@ -110,6 +111,7 @@ def snapshot(
                           for log in logs for group, offset in log.commits.items()],
         "groups": [{"group_id": g.group_id, "state": g.state, "members": g.members,
                     "assigned": [{"topic": topic, "partition": 0} for topic in g.assigned],
+                    "subscribed": [*g.subscribed],
                     "coordinator_answered": g.answered, "is_streams": g.is_streams}
                    for g in groups],
     }  # fmt: skip

@@ -389,19 +389,76 @@ def test_findings_of_a_moment_still_to_come_are_said_to_be_so(found: Alerts) -> 
 def test_findings_by_a_clock_that_was_wrong_are_said_to_be_so(
     alerts: Alerts, settings: Settings, details: dict[str, object], said: str
 ) -> None:
-    store = ClusterStore(Store(settings.data), CLUSTER)
-    taken = store.begin("snapshots", NOW)
-    taken.commit(0.1, details)
-    analysis = store.begin("findings", NOW)
-    disk = {"taken_at": [NOW], "broker_id": [1], "log_dir": ["/d"], "total_bytes": [100],
-            "usable_bytes": [1], "snapshot_id": [taken.id]}  # fmt: skip
-    analysis.write("disks", build(FINDING_TABLES["disks"], disk))
-    analysis.write("orphans", FINDING_TABLES["orphans"].schema.empty_table())
-    analysis.commit(0.1, {"snapshot_id": taken.id})
-    store.set_latest(analysis.id)
+    analysed(settings, NOW, details=details)
     (told,) = alerts.look(NOW)
     assert told.event == "findings-unusable"
     assert said in told.text
+
+
+def analysed(
+    settings: Settings,
+    now: datetime,
+    *,
+    total: int | None = 100,
+    strays: int = 0,
+    details: dict[str, object] | None = None,
+) -> None:
+    """A snapshot of now and its findings: a full disk (total 0: no row of any), and strays."""
+    store = ClusterStore(Store(settings.data), CLUSTER)
+    taken = store.begin("snapshots", now)
+    taken.commit(0.1, details or {})
+    analysis = store.begin("findings", now)
+
+    def write(name: str, count: int, **values: Any) -> None:
+        row = {"snapshot_id": taken.id, "taken_at": now, "broker_id": 1, "log_dir": "/d", **values}
+        columns = {key: [value] * count for key, value in row.items()}
+        analysis.write(name, build(FINDING_TABLES[name], columns))
+
+    write("disks", int(total != 0), total_bytes=total, usable_bytes=1)
+    write("orphans", strays, directory="t-0", kind="orphan", size_bytes=7, verdict="unsure")
+    analysis.commit(0.1, {"snapshot_id": taken.id})
+    store.set_latest(analysis.id)
+
+
+def of_findings(alerts: Alerts, now: datetime) -> list[str]:
+    return [told.event for told in alerts.look(now)]
+
+
+@pytest.mark.parametrize("total", [0, None])
+def test_where_no_broker_tells_its_disks_strays_are_told_and_the_rest_is_said(
+    alerts: Alerts, settings: Settings, total: int | None
+) -> None:
+    """All refuse DescribeLogDirs, or are older; the folder is in an inventory."""
+    analysed(settings, NOW, total=total, strays=1)
+    told = {each.event: each.text for each in alerts.look(NOW)}
+    assert told.keys() == {"new-stray", "findings-unusable"}
+    assert told["findings-unusable"].startswith(
+        "full disks are not told: no broker tells how full its disks are"
+    )
+    assert of_findings(alerts, NOW + SECOND) == []
+    (late,) = alerts.look(NOW + HOUR)
+    assert late.text.startswith("full disks and new strays are not told: the newest findings are")
+
+
+def test_who_asked_for_strays_alone_hears_nothing_of_disks(
+    settings: Settings, journal: Journal, hooked: Hook
+) -> None:
+    analysed(settings, NOW, total=0)
+    on = replace(settings, alerts=AlertSettings(hooked.address, on=("new-stray",)))
+    alone = Alerts(on, journal, CLUSTER, "prod")
+    assert of_findings(alone, NOW) == []
+    assert of_findings(alone, NOW + HOUR) == ["findings-unusable"]
+
+
+def test_a_full_disk_is_not_over_while_nobody_tells_of_it(
+    alerts: Alerts, settings: Settings
+) -> None:
+    analysed(settings, NOW)
+    assert of_findings(alerts, NOW) == ["disk-above:90%"]
+    analysed(settings, NOW + 2 * HOUR, total=0)
+    assert of_findings(alerts, NOW + 2 * HOUR) == ["findings-unusable"]
+    analysed(settings, NOW + 4 * HOUR)
+    assert of_findings(alerts, NOW + 4 * HOUR) == [], "the same one, still"
 
 
 def test_who_asked_for_nothing_that_findings_tell_hears_nothing_of_them(

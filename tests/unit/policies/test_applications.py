@@ -1,4 +1,6 @@
-"""Runs in flight are counted by themselves: one that ends, or never starts, hides no other."""
+"""Runs in flight are counted by themselves: one that ends, or never starts, hides no other. What
+an earlier cycle came to hides no error of a later one.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.core.errors import ClusterError, RefusedError
+from dashboard.policies.service.outcome import Outcome, Statuses, of_error
 from dashboard.policies.service.purging import Job
 from tests.unit.policies.service_room import ServiceRoom
 
@@ -70,3 +74,35 @@ def test_a_run_that_could_not_be_started_is_taken_over_later(room: ServiceRoom) 
     room.pass_time(service, 40)
     assert room.runs()[0].state == "done"
     assert room.live.log_start(TOPIC) == 10
+
+
+def test_a_plan_that_got_no_answer_is_told_once_and_shown_until_one_is_made(
+    room: ServiceRoom,
+) -> None:
+    service = room.service()
+    room.pass_time(service, 1)
+    consumed(room, TOPIC)
+    room.live.failing["offsets"] = ClusterError("the leader hung up", "Look at its log.")
+    room.pass_time(service, 60)
+    status = room.status()
+    assert status["state"] == "waiting"
+    assert [e["code"] for e in status["errors"]] == ["CLUSTER_UNREACHABLE"]
+    assert status["reason"].startswith("billing: the leader hung up")
+    told = [(event["state"], event["code"]) for event in room.told("cycle")]
+    assert told == [("ran", None), ("waiting", "CLUSTER_UNREACHABLE")]
+    room.live.failing.clear()
+    room.pass_time(service, 6)
+    assert (room.live.log_start(TOPIC), room.status()["errors"]) == (20, [])
+
+
+@pytest.mark.parametrize(("code", "shown"), [("TOO_SOON", "nothing"), ("LEADER_LOST", "waiting")])
+def test_a_plan_that_comes_too_soon_only_waits_for_its_time(
+    room: ServiceRoom, code: str, shown: str
+) -> None:
+    """Somebody purged the partition by hand meanwhile; the other one is an error."""
+    statuses = Statuses(room.journal, room.live.id, "prod", room.events.append)
+    refused = RefusedError("nothing was queued", "Wait.", code=code)
+    for outcome in (Outcome("nothing", "none", "billing"), of_error(refused, "billing")):
+        statuses.note("streams", outcome, room.clock())
+    statuses.looked("streams", ["billing"], topics=1, partitions=1, next_at=None, now=room.clock())
+    assert room.status()["state"] == shown

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -296,6 +297,22 @@ def test_a_topic_that_a_changed_topology_left_behind(store: ClusterStore) -> Non
     assert found[TOPIC].kind == "application-dead"
     assert "reads it no more" in found[TOPIC].sentence
     assert found["app-new-repartition"].kind == "healthy"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"state": "Reconciling"}, {"state": "PreparingRebalance"}, {"subscribed": [TOPIC]}],
+    ids=["reconciles", "rebalances", "asks-for-it"],
+)
+def test_a_quiet_topic_that_nobody_has_amid_a_rebalance_is_not_left_behind(
+    store: ClusterStore, change: dict[str, Any]
+) -> None:
+    """The newest snapshot falls between its revocation and the next assignment."""
+    quiet, busy = Log(end=500, commits={"app": 500}), Log(topic="app-x-repartition", topic_id="x")
+    groups = [replace(Group(assigned=[busy.topic]), **change)]
+    run(store, [quiet, busy], lambda _: reads(busy, 500, purged=True), groups=groups)
+    found = diagnose(store, None, Settings(), END)
+    assert {d.topic: d.kind for d in found} == {TOPIC: "healthy", busy.topic: "healthy"}
 
 
 @pytest.mark.further
