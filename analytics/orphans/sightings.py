@@ -12,6 +12,7 @@ from analytics.earlier import since
 from analytics.orphans import suspects
 from analytics.orphans.suspects import Suspect
 from analytics.readers.holds import oldest_kept
+from analytics.replicas.points import UNASSIGNED
 from analytics.tables import Tables
 from dashboard.core.clock import format_time
 from dashboard.store.clocks import clock_was_right
@@ -55,7 +56,7 @@ def unassigned(cluster: ClusterStore, ids: Sequence[str]) -> pa.Table:
     found = []
     for snapshot_id in ids:
         errors = cluster.read("snapshots", snapshot_id, "replicas", ["error"])["error"]
-        if suspects.UNASSIGNED in errors.unique().to_pylist():
+        if UNASSIGNED in errors.unique().to_pylist():
             found.append(snapshot_id)
     return pa.table({"snapshot_id": pa.array(found, pa.string())})
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.replicas.points import UNASSIGNED
 from analytics.tables import Tables
 from dashboard.core.arrow import column
 from dashboard.core.clock import parse_time
@@ -30,8 +31,6 @@ from dashboard.domain.acts import (
 )
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
-
-UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment names
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.replicas.points import unassigned
 from dashboard.core.arrow import column, known_true, looked_up, places, without
 from dashboard.estimate.curves import NOT_MEASURABLE
 from dashboard.history.log_ends import LOG_ENDS, log_ends
@@ -29,9 +30,10 @@ from dashboard.store.tables import FINDING_TABLES
 def _summed_sizes(replicas: pa.Table) -> pa.Table:
     """topic_no, partition, size_bytes over its measured replicas, and how many these are.
 
-    Whose is_future is not known counts as a replica.
+    Whose is_future is not known counts as a replica; what is not assigned does not.
     """
-    whole = replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False)))
+    others = pc.or_(pc.fill_null(replicas["is_future"], False), unassigned(replicas))
+    whole = replicas.filter(pc.invert(others))
     found = whole.group_by(["topic_no", "partition"]).aggregate(
         [("size_bytes", "sum"), ("size_bytes", "count")]
     )
@@ -89,7 +91,7 @@ _FACTS = (
     "high_watermark",
 )  # fmt: skip
 COLUMNS = [*_FACTS, "replicas", "isr"]
-MOVES = ["topic_no", "partition", "broker_id", "log_dir", "is_future"]
+MOVES = ["topic_no", "partition", "broker_id", "log_dir", "is_future", "error"]
 
 
 def _bounds(rows: pa.Table, where: pa.Array, topics: pa.Table, windows: pa.Table) -> Bounds:

@@ -33,6 +33,7 @@ class Cluster:
     racks: dict[int, str] = field(default_factory=dict)
     down: frozenset[int] = frozenset()
     out: frozenset[int] = frozenset()  # of the ISR
+    left: frozenset[int] = frozenset()  # were down while all was reassigned, and list it still
     configs: list[Row] = field(default_factory=list)
     moves: list[Row] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
@@ -68,10 +69,11 @@ class Cluster:
     ) -> Row:  # fmt: skip
         leads = broker == 1
         lag = 0 if leads else behind(broker, partition)
-        if broker in self.down:
+        if broker in self.down | self.left:
             lag = None
         later = 0.0 if leads else reading
         end = None if lag is None else self.end + int(RATE * later) - lag
+        listed = {"log_dir": "/d0", "size_bytes": 10, "in_sync": False, "error": "NOT_IN_METADATA"}
         return {
             "broker_id": broker, "topic_no": 0, "partition": partition, "is_leader": leads,
             "in_sync": broker not in self.out, "is_future": False,
@@ -80,7 +82,7 @@ class Cluster:
             "log_start_offset": None if end is None else self.starts.get(broker, 0),
             "log_end_offset": end,
             "observed_at": None if end is None else at + timedelta(seconds=later),
-        }  # fmt: skip
+        } | (listed if broker in self.left else {})  # fmt: skip
 
     def rows(self) -> dict[tuple[int, int], Row]:
         """The table by broker and partition."""
@@ -106,6 +108,15 @@ def test_a_follower_between_two_fetches_of_a_busy_partition_is_not_slow(cluster:
     assert rows[3, 0]["lag_records"] == 3 * 400 - 300 - 37 * 5
     assert rows[3, 0]["lag_seconds"] == pytest.approx(0.715, rel=0.01)
     assert rows[3, 0]["append_per_second"] == pytest.approx(RATE)
+
+
+def test_what_a_broker_lists_without_an_assignment_follows_nobody(cluster: Cluster) -> None:
+    """Out of the ISR and without a log end it would be slow from the first snapshot on."""
+    cluster.partitions, cluster.left = 3, frozenset({3})
+    cluster.run(2, lambda *_: 0)
+    rows = cluster.rows()
+    assert {broker for broker, _ in rows} == {2}
+    assert {told(row) for row in rows.values()} == {(False, "steady", None)}
 
 
 def test_few_records_that_come_and_go_are_no_trend(cluster: Cluster) -> None:
