@@ -30,7 +30,8 @@ LISTENING = {"group_id": "g", "type": "consumer", "state": "Stable", "members": 
 
 def ends(topic: str, **facts: Any) -> dict[str, Any]:
     row = {"topic": topic, "partitions": 2, "unread": 0, "never_known": 0, "moved_at": None,
-           "known_since": LONG_AGO, "records": 9, "size_bytes": 100, "unmeasured": 0}  # fmt: skip
+           "known_since": LONG_AGO, "records": 9, "size_bytes": 100, "replicas": 2,
+           "unmeasured": 0}  # fmt: skip
     return {**row, **facts}
 
 
