@@ -46,7 +46,8 @@ _ENDS = pa.schema(
 )  # fmt: skip
 _COMMITS = pa.schema(
     [("group_id", pa.string()), ("topic", pa.string()), ("last_commit_at", _TIME),
-     ("held_alone", pa.int64()), ("freed", pa.int64()), ("is_first", pa.bool_())]
+     ("held_alone", pa.int64()), ("freed", pa.int64()), ("unmeasured", pa.int64()),
+     ("is_first", pa.bool_())]
 )  # fmt: skip
 
 
