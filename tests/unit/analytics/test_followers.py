@@ -291,3 +291,22 @@ def test_a_leader_whose_followers_are_all_slow_is_named(tmp_path: Path) -> None:
     assert {row["reason"] for row in rows.values() if row["slow"]} == {
         "broker 1 is a slow leader: 12 of 12 replicas"
     }
+
+
+def test_that_nobody_leads_a_partition_makes_no_leader_slow(tmp_path: Path) -> None:
+    """Each broker leads two partitions; of two more no replica answers."""
+    lab = Lab(ClusterStore(Store(str(tmp_path)), "c1"))
+    for step in range(3):
+        end = 100_000 * (step + 1)
+        made = Snapshot().topic("t", end=end)
+        made.tables["replicas"] = [
+            {"broker_id": b, "log_dir": "/d1", "topic_no": 0, "partition": p, "size_bytes": 1,
+             "is_future": False, "is_leader": p < 8 and b == p % 4 + 1, "in_sync": p < 8,
+             "log_start_offset": 0, "log_end_offset": end if p < 8 else None}
+            for b in (1, 2, 3, 4) for p in range(10)
+        ]  # fmt: skip
+        made.tables["brokers"] = [{"broker_id": b, "reachable": True} for b in (1, 2, 3, 4)]
+        lab.write(step, made)
+    slow = [row for row in Cluster(lab).rows().values() if row["slow"]]
+    assert {(row["partition"], row["leader_id"]) for row in slow} == {(8, None), (9, None)}
+    assert {row["reason"] for row in slow} == {"no broker, disk or rack stands out"}
