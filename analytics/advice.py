@@ -232,7 +232,7 @@ def retention_fit(
 
     `sums`: reader_lags, last_writes and held of all buckets; `topics`: `topics.with_new`; `growth`:
     the table of that name. Bytes are freed by the rate of what came, as the page Growth has it:
-    null where no rate is known.
+    null where no rate is known, or only that of a part of the replicas that hold the bytes.
     """
     found = sums["reader_lags"]
     # Mostly few topics are declared, and a row of each other one would be made for nothing.
@@ -244,7 +244,7 @@ def retention_fit(
     named = {topic.topic: topic for topic in records(topics.filter(judged_ones), _Topic)}
     gone = _gone(sums["held"].filter(judged_ones), taken_at)
     sizes = {
-        row["topic"]: None if row["unmeasured"] else row["size_bytes"]
+        row["topic"]: (None if row["unmeasured"] else row["size_bytes"], row["replicas"])
         for row in sums["last_writes"].filter(judged_ones).to_pylist()
     }
     whole = growth.filter(judged_ones & pc.field("broker_id").is_null())
@@ -252,6 +252,7 @@ def retention_fit(
     rows = []
     for lag in sorted(lags, key=lambda lag: lag.topic):
         topic, known = named[lag.topic], not lag.unknown
+        size, replicas = sizes[lag.topic]
         row = RetentionFit(
             topic=topic.topic, topic_id=topic.topic_id, owner=topic.owner,
             retention_ms=topic.retention_ms, replay_window_ms=topic.replay_window_ms,
@@ -261,9 +262,9 @@ def retention_fit(
             lag_low_ms=lag.lag_low_ms, lag_high_ms=lag.lag_high_ms if known else None,
             taken_at=taken_at, margin=margin,
             guards=sorted(guards.get(lag.topic, ())), gone_groups=sorted(gone.get(lag.topic, ())),
-            size_bytes=sizes[lag.topic],
+            size_bytes=size,
         ).judged()  # fmt: skip
-        rows.append({**asdict(row), **_freed(row, topic, rates.get(lag.topic))})
+        rows.append({**asdict(row), **_freed(row, topic, rates.get(lag.topic), replicas)})
     return pa.Table.from_pylist(rows, schema=_FIT_SCHEMA)
 
 
@@ -276,9 +277,12 @@ def _gone(held: pa.Table, taken_at: datetime) -> dict[str, set[str]]:
     return found
 
 
-def _freed(row: RetentionFit, topic: _Topic, rate: _Rate | None) -> dict[str, int | None]:
-    """Bytes that leave under the shorter retention, on all replicas."""
-    come = None if rate is None else rate.bytes_in_per_hour
+def _freed(
+    row: RetentionFit, topic: _Topic, rate: _Rate | None, replicas: int | None
+) -> dict[str, int | None]:
+    """Bytes that leave under the shorter retention, on all `replicas`."""
+    # Of a log that is new where it lies nobody knows yet what comes: all of it would be freed.
+    come = rate.bytes_in_per_hour if rate is not None and rate.replicas == replicas else None
     size = row.size_bytes
     fits = row.fits_ms if row.verdict == SHORTER else None
     if fits is None or rate is None or come is None or size is None or rate.window_seconds is None:

@@ -280,7 +280,7 @@ _ENDS = ["topic_no", "partition", "high_watermark"]
 # Of the long tables what is summed, counted or joined beside curves and trends.
 _COLUMNS = {
     "partitions": [*partitions.COLUMNS, "error"],
-    "replicas": [*partitions.MOVES, "size_bytes", "log_end_offset", "error"],
+    "replicas": [*partitions.MOVES, "size_bytes", "log_end_offset"],
     "group_offsets": ["error"],
     "segments": broker_facts.SEGMENTS,
 }

@@ -23,7 +23,7 @@ from dashboard.ui.session.header import analyzed
 from dashboard.views import formats
 from dashboard.views.colours import HELD
 from dashboard.views.facts import known_total
-from dashboard.views.headline import alive_said
+from dashboard.views.headline import alive_said, at_least
 
 Row = Mapping[str, Any]
 
@@ -46,11 +46,13 @@ def show() -> None:
     rows = sorted(mine.to_pylist(), key=lambda r: (-(r["bytes_held_alone"] or 0), r["topic"]))
     held, freed = (known_total(mine, f"bytes_{of}") for of in ("held_alone", "freed_if_waived"))
     cost = beside(screen.price, freed)
-    alive = standing(records(mine, Blocker), screen.now)
+    found = records(mine, Blocker)
+    alive, least = standing(found, screen.now), at_least(found)
     st.html(
-        f'<div class="lw lw-sentence"><strong>{text(name)}</strong> holds back '
-        f"{markup.strong(markup.size(held), HELD)}; {markup.size(freed)}{text(cost)} would leave "
-        f"at once if it were {term('waived', 'waiver')}.<br><small>{text(alive)}</small></div>"
+        f'<div class="lw lw-sentence"><strong>{text(name)}</strong> holds back {least}'
+        f"{markup.strong(markup.size(held), HELD)}; {least}{markup.size(freed)}{text(cost)} would "
+        f"leave at once if it were {term('waived', 'waiver')}.<br>"
+        f"<small>{text(alive)}</small></div>"
     )
     show_answers(name, rows, freed)
     over_time.group_line(screen, name)

@@ -117,7 +117,8 @@ def waive(row: TopicRow, blockers: Sequence[Blocker], price: Price | None) -> No
     if freeing:
         _say("Waive: a group that shall not count loses what it has not read here; with a reason.")
     for blocker in freeing:
-        group, size = blocker.group_id, formats.size(blocker.bytes_freed_if_waived)
+        group = blocker.group_id
+        size = headline.at_least([blocker]) + formats.size(blocker.bytes_freed_if_waived)
         cost = plain(beside(price, blocker.bytes_freed_if_waived))
         label = f"Waive {plain(group)}: {size} at once{cost}"
         if st.button(label, key=f"waive {group}"):
@@ -184,7 +185,8 @@ def show_groups(screen: Screen, blockers: Sequence[Blocker]) -> None:
     """Its groups, whether anybody reads on for them, each a link to its own page."""
     st.html('<div class="lw"><h2>Groups</h2></div>')
     for row in blockers:
-        held = f" holds back {formats.size(row.bytes_held_alone)}" if row.bytes_held_alone else ""
+        size = headline.at_least([row]) + formats.size(row.bytes_held_alone)
+        held = f" holds back {size}" if row.bytes_held_alone else ""
         alive = markup.plain(alive_said([row], screen.now))
         label = f"**{markup.plain(row.group_id)}**{held}{',' if held else ':'} {alive}"
         routes.link("group", label, name=row.group_id)

@@ -149,7 +149,8 @@ class _Units:
         rows = units.to_pylist()
         self._dirs = _counted(rows, lambda r: (r["broker_id"], r["log_dir"]))
         self._brokers = _counted(rows, lambda r: r["broker_id"])
-        self._leaders = _counted(rows, lambda r: r["leader_id"])
+        led = (r for r in rows if r["leader_id"] is not None)
+        self._leaders = _counted(led, lambda r: r["leader_id"])
         self._racks = _counted((r for r in rows if r["rack"]), lambda r: r["rack"])
         self._rack_of = {r["broker_id"]: r["rack"] for r in rows}
         self._out_leaders = {b for b in self._leaders if stands_out(b, self._leaders)}
@@ -165,10 +166,10 @@ class _Units:
             unit = here[broker, log_dir]
             return "log dir", _words(f"broker {broker} is slow on disk {log_dir}", unit)
         leader = row["leader_id"]
-        led, own = self._leaders[leader], self._brokers[broker]
+        led, own = self._leaders.get(leader), self._brokers[broker]
         is_out = broker in self._out_brokers
         # A broker that follows one leader alone is as slow as that one; the wider explains more.
-        if leader in self._out_leaders and not (is_out and own.slow >= led.slow):
+        if led and leader in self._out_leaders and not (is_out and own.slow >= led.slow):
             return "broker", _words(f"broker {leader} is a slow leader", led)
         return ("broker", _words(f"broker {broker} is slow", own)) if is_out else None
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.replicas.points import unassigned
 from dashboard.core.arrow import records, shaped
 from dashboard.store.tables import FINDING_TABLES
 
@@ -46,10 +47,12 @@ def counts(read: Mapping[str, pa.Table]) -> pa.Table:
 
     Tables `replicas` (sizes, from DescribeLogDirs) and `replica_offsets` (ListOffsets with replica
     id -2; both lie in the snapshot's `replicas`) are counted per broker: rows of those there,
-    expected of those assigned to it. Counts of parts may be summed again.
+    expected of those assigned to it, for which what it lists besides does not stand in. Counts of
+    parts may be summed again.
     """
     partitions, replicas = read["partitions"], read["replicas"]
-    found = replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False)))
+    others = pc.or_(pc.fill_null(replicas["is_future"], False), unassigned(replicas))
+    found = replicas.filter(pc.invert(others))
     assigned = pc.value_counts(pc.list_flatten(partitions["replicas"]))
     parts = [_all(name, read[name]) for name in ("partitions", "group_offsets")]
     for table, name in _OF_REPLICAS:

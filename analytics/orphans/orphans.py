@@ -317,7 +317,7 @@ def _scheduled(facts: Facts, now: datetime, delay: timedelta) -> Verdict | None:
     again = later(now, delay)
     if not facts.seen_now:
         return Verdict(
-            SCHEDULED, "no inventory of this snapshot covers its log dir: take a new one", again
+            SCHEDULED, "no inventory of this snapshot could look there: take a new one", again
         )
     if facts.newest_at is None:
         return Verdict(SCHEDULED, "the age of its newest record is not known", again)

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from analytics.earlier import since
 from analytics.orphans import suspects
-from analytics.orphans.suspects import Suspect
+from analytics.orphans.suspects import NO_GAPS, Gaps, Suspect
 from analytics.readers.holds import oldest_kept
+from analytics.replicas.points import UNASSIGNED
 from analytics.tables import Tables
 from dashboard.core.clock import format_time
 from dashboard.store.clocks import clock_was_right
@@ -45,7 +46,7 @@ def fold(
     for manifest, rows in zip(new, found, strict=True):
         seen = step(
             seen, rows, manifest.taken_at, suspects.scans(manifest), oldest,
-            proved=clock_was_right(manifest),
+            gaps=suspects.gaps(manifest), proved=clock_was_right(manifest),
         )  # fmt: skip
     return list(seen.values()), found[-1]
 
@@ -55,7 +56,7 @@ def unassigned(cluster: ClusterStore, ids: Sequence[str]) -> pa.Table:
     found = []
     for snapshot_id in ids:
         errors = cluster.read("snapshots", snapshot_id, "replicas", ["error"])["error"]
-        if suspects.UNASSIGNED in errors.unique().to_pylist():
+        if UNASSIGNED in errors.unique().to_pylist():
             found.append(snapshot_id)
     return pa.table({"snapshot_id": pa.array(found, pa.string())})
 
@@ -72,20 +73,23 @@ def step(
     scans: Mapping[tuple[int, str], datetime],
     oldest: datetime,
     *,
+    gaps: Gaps = NO_GAPS,
     proved: bool,
 ) -> Seen:
     """What is known after one more snapshot.
 
-    `rows` are its suspects, `scans` the log dirs that its inventories cover. A look counts when it
-    was made after the snapshot that showed the suspect before: a folder that was only about to go,
-    or a topic younger than its folder's scan, does not outlive that. A suspect that was looked for
-    and is none any more is forgotten; one that nobody could look for is kept while a kept snapshot
-    (`oldest`) may know it. Without `proved`, by a clock that was wrong or could not be compared, it
-    shows what there is and adds no age: `snapshots_seen` counts from the first that is proved.
+    `rows` are its suspects, `scans` the log dirs that its inventories cover, but for `gaps`. A look
+    counts when it was made after the snapshot that showed the suspect before: a folder that was
+    only about to go, or a topic younger than its folder's scan, does not outlive that. A suspect
+    that was looked for and is none any more is forgotten; one that nobody could look for is kept
+    while a kept snapshot (`oldest`) may know it. Without `proved`, by a clock that was wrong or
+    could not be compared, it shows what there is and adds no age: `snapshots_seen` counts from the
+    first that is proved.
     """
     after = {row.key: _seen(row, before.get(row.key), taken_at, proved) for row in rows}
     for key, row in before.items():
-        looked_for = (row["broker_id"], row["log_dir"]) in scans
+        place = (row["broker_id"], row["log_dir"])
+        looked_for = place in scans and not gaps.may_hide(*place, row["directory"])
         by_scan = row["scanned_at"] is not None
         if key not in after and by_scan and not looked_for and row["looked_at"] >= oldest:
             after[key] = row

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.replicas.points import UNASSIGNED
 from analytics.tables import Tables
 from dashboard.core.arrow import column
 from dashboard.core.clock import parse_time
@@ -30,8 +31,6 @@ from dashboard.domain.acts import (
 )
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
-
-UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment names
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +90,13 @@ def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[Suspect
     """
     ids = [snapshot.id for snapshot in snapshots]
     numbers = pa.array(range(len(ids)), pa.int32())
-    scanned = _scans(snapshots)
-    several = pc.any(pc.not_equal(scanned["log_dir"], _first_log_dir(scanned))).as_py()
+    named = {log_dir for s in snapshots for i in _inventories(s) for log_dir in i["log_dirs"]}
     found = tables.sql(
-        _statement().replace("COPIES", _COUNTED if several else "1"),
+        _statement().replace("COPIES", _COUNTED if len(named) > 1 else "1"),
         args={"unassigned": UNASSIGNED},
         snaps=tables.from_arrow(pa.table({"snapshot_id": ids, "snap": numbers})),
         names=tables.from_arrow(_names(tables, snapshots)),
-        scans=tables.from_arrow(scanned),
+        scans=tables.from_arrow(_scans(snapshots)),
         **{name: tables.read("snapshots", name, ids) for name in _LONG},
     ).toArrow()
     per_snapshot: list[list[Suspect]] = [[] for _ in ids]
@@ -120,10 +118,6 @@ _COUNTED = """if(folder = 'live',
             count(*) over (partition by folders.snap, broker_id, directory), 1)"""
 _LONG = ("segments", "checkpoints", "partitions", "reassignments", "replicas")
 _ORDER = ("snap", "broker_id", "log_dir", "topic", "partition", "directory", "folder")
-
-
-def _first_log_dir(scanned: pa.Table) -> pa.Scalar:
-    return scanned["log_dir"][0] if scanned.num_rows else pa.scalar(None, pa.string())
 
 
 def _names(tables: Tables, snapshots: Sequence[Manifest]) -> pa.Table:
@@ -149,7 +143,7 @@ def _names(tables: Tables, snapshots: Sequence[Manifest]) -> pa.Table:
 
 
 def _scans(snapshots: Sequence[Manifest]) -> pa.Table:
-    """snap, broker_id, log_dir, scanned_at of every log dir that an inventory covers."""
+    """snap, broker_id, log_dir, scanned_at of `scans`."""
     rows = [
         {"snap": number, "broker_id": broker, "log_dir": log_dir, "scanned_at": scanned_at}
         for number, snapshot in enumerate(snapshots)
@@ -169,12 +163,52 @@ _SCAN = pa.schema(
 
 
 def scans(snapshot: Manifest) -> dict[tuple[int, str], Any]:
-    """Broker and log dir -> when it was scanned, of the inventories that the snapshot took in."""
+    """Broker and log dir -> when it was scanned, of the inventories that the snapshot took in.
+
+    One that they could not open, or not walk to its end, was not: it may hold anything.
+    """
+    unread = gaps(snapshot).unread
     return {
         (found["broker_id"], log_dir): parse_time(found["scanned_at"])
-        for found in snapshot.details.get("inventories", ())
+        for found in _inventories(snapshot)
         for log_dir in found["log_dirs"]
+        if (found["broker_id"], log_dir, "") not in unread
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """What inventories could not look into: broker, log dir and folder of what was `unread` (no
+    folder: the log dir itself), and the brokers that have `more` gaps than are named.
+    """
+
+    unread: frozenset[tuple[int, str, str | None]] = frozenset()
+    more: frozenset[int] = frozenset()
+
+    def may_hide(self, broker: int, log_dir: str, directory: str | None) -> bool:
+        """Whether such a folder may be there although no inventory shows it."""
+        places = ((broker, log_dir, ""), (broker, log_dir, directory))
+        return broker in self.more or not self.unread.isdisjoint(places)
+
+
+NO_GAPS = Gaps()
+
+
+def gaps(snapshot: Manifest) -> Gaps:
+    """Those of the inventories that the snapshot took in."""
+    told = _inventories(snapshot)
+    unread = {
+        (found["broker_id"], str(gap["log_dir"]), gap["path"].split("/")[0])
+        for found in told
+        for gap in found["gaps"]
+    }
+    more = {found["broker_id"] for found in told if found["gaps_total"] > len(found["gaps"])}
+    return Gaps(frozenset(unread), frozenset(more))
+
+
+def _inventories(snapshot: Manifest) -> Sequence[Mapping[str, Any]]:
+    told: Sequence[Mapping[str, Any]] = snapshot.details.get("inventories", ())
+    return told
 
 
 def _once(rows: list[Suspect]) -> list[Suspect]:
@@ -189,23 +223,15 @@ def _place(row: Suspect) -> tuple[object, ...]:
 
 def _without_gaps(rows: list[Suspect], snapshot: Manifest) -> list[Suspect]:
     """Without checkpoint entries whose folder may be one that could not be read."""
-    unread: set[tuple[int, str, str | None]] = set()
-    uncertain: set[int] = set()
-    for found in snapshot.details.get("inventories", ()):
-        broker = found["broker_id"]
-        for gap in found["gaps"]:
-            unread.add((broker, str(gap["log_dir"]), gap["path"].split("/")[0]))
-            if not gap["path"]:  # the log dir itself
-                uncertain.add(broker)
-        if found["gaps_total"] > len(found["gaps"]):
-            uncertain.add(broker)
+    missed = gaps(snapshot)
+    uncertain = {broker for broker, _, folder in missed.unread if not folder}
     return [
         row
         for row in rows
         if row.folder != "checkpoint"
         or (
             row.broker_id not in uncertain
-            and (row.broker_id, row.log_dir, row.directory) not in unread
+            and not missed.may_hide(row.broker_id, row.log_dir, row.directory)
         )
     ]
 

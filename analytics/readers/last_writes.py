@@ -145,8 +145,9 @@ _NOTHING = _from_table(FINDING_TABLES["last_writes"].schema.empty_table())
 
 def sums(writes: pa.Table, partitions: pa.Table, taken_at: int) -> pa.Table:
     """What some partitions add to each topic: partitions, unread (not read at `taken_at`,
-    microseconds), moved_at and known_since (the latest), never_known, records, size_bytes, and
-    unmeasured (partitions whose size or records are not known). Sums of parts may be summed again.
+    microseconds), moved_at and known_since (the latest), never_known, records, size_bytes of so
+    many replicas, and unmeasured (partitions whose size or records are not known). Sums of parts
+    may be summed again.
 
     `partitions`: `partitions.described` ones.
     """
@@ -161,6 +162,7 @@ def sums(writes: pa.Table, partitions: pa.Table, taken_at: int) -> pa.Table:
                      pc.less(partitions["replicas"], partitions["assigned"]))  # fmt: skip
     bytes_held = pa.table(
         {"topic": partitions["topic"], "records": records, "size_bytes": size,
+         "replicas": partitions["replicas"].cast(pa.int64()),
          "unmeasured": unknown.cast(pa.int64())}
     )  # fmt: skip
     return summed(pa.concat_tables([ends, bytes_held], promote_options="default"))
@@ -178,7 +180,8 @@ def _ones(count: int) -> pa.Array:
 
 _SUMS = {
     "partitions": "sum", "unread": "sum", "never_known": "sum", "moved_at": "max",
-    "known_since": "max", "records": "sum", "size_bytes": "sum", "unmeasured": "sum",
+    "known_since": "max", "records": "sum", "size_bytes": "sum", "replicas": "sum",
+    "unmeasured": "sum",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.replicas.points import unassigned
 from dashboard.core.arrow import column, known_true, looked_up, places, without
 from dashboard.estimate.curves import NOT_MEASURABLE
 from dashboard.history.log_ends import LOG_ENDS, log_ends
@@ -29,9 +30,10 @@ from dashboard.store.tables import FINDING_TABLES
 def _summed_sizes(replicas: pa.Table) -> pa.Table:
     """topic_no, partition, size_bytes over its measured replicas, and how many these are.
 
-    Whose is_future is not known counts as a replica.
+    Whose is_future is not known counts as a replica; what is not assigned does not.
     """
-    whole = replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False)))
+    others = pc.or_(pc.fill_null(replicas["is_future"], False), unassigned(replicas))
+    whole = replicas.filter(pc.invert(others))
     found = whole.group_by(["topic_no", "partition"]).aggregate(
         [("size_bytes", "sum"), ("size_bytes", "count")]
     )
@@ -89,7 +91,7 @@ _FACTS = (
     "high_watermark",
 )  # fmt: skip
 COLUMNS = [*_FACTS, "replicas", "isr"]
-MOVES = ["topic_no", "partition", "broker_id", "log_dir", "is_future"]
+MOVES = ["topic_no", "partition", "broker_id", "log_dir", "is_future", "error"]
 
 
 def _bounds(rows: pa.Table, where: pa.Array, topics: pa.Table, windows: pa.Table) -> Bounds:
@@ -274,8 +276,9 @@ _KEY = ["group_id", "topic"]
 
 def sums(holds: pa.Table, partitions: pa.Table) -> pa.Table:
     """group_id, topic and what some partitions add there: last_commit_at, the latest, held_alone
-    and freed (bytes), is_first (on any the group is furthest behind); and topics that have
-    partitions, with a null group. Sums of parts may be summed again.
+    and freed (bytes), unmeasured (how many partitions are missing in these), is_first (on any the
+    group is furthest behind); and topics that have partitions, with a null group. Sums of parts may
+    be summed again.
 
     `partitions` are those of `described`.
     """
@@ -286,10 +289,14 @@ def sums(holds: pa.Table, partitions: pa.Table) -> pa.Table:
 
 def summed(found: pa.Table) -> pa.Table:
     """One row per group and topic."""
-    sums = found.group_by(_KEY).aggregate(
-        [("last_commit_at", "max"), ("held_alone", "sum"), ("freed", "sum"), ("is_first", "max")]
-    )
-    return sums.rename_columns([*_KEY, "last_commit_at", "held_alone", "freed", "is_first"])
+    sums = found.group_by(_KEY).aggregate(list(_SUMS.items()))
+    return sums.rename_columns([*_KEY, *_SUMS])
+
+
+_SUMS = {
+    "last_commit_at": "max", "held_alone": "sum", "freed": "sum", "unmeasured": "sum",
+    "is_first": "max",
+}  # fmt: skip
 
 
 def blockers(found: pa.Table, groups: pa.Table, *, complete: bool) -> pa.Table:
@@ -300,9 +307,10 @@ def blockers(found: pa.Table, groups: pa.Table, *, complete: bool) -> pa.Table:
     group). bytes_freed_if_waived: whole segments of them, which would go at once; none of a
     partition without another group, where the guard no-committed-offset stands then. Both are 0
     where another group is further behind, and on topics whose records no purge may delete; null
-    where they cannot be measured. A group that is gone has the state `Gone` and no members. Unless
-    the snapshot's list of groups is `complete` it may as well be one that nobody could list, and
-    both are unknown; so are members that nobody could read.
+    where they cannot be measured on any partition. On so many as are `unmeasured` they cannot
+    either: the sums are of the others alone. A group that is gone has the state `Gone` and no
+    members. Unless the snapshot's list of groups is `complete` it may as well be one that nobody
+    could list, and both are unknown; so are members that nobody could read.
     """
     nobody = found["group_id"].is_null()
     present = pc.is_in(found["topic"], value_set=pc.unique(found["topic"].filter(nobody)))
@@ -314,6 +322,7 @@ def blockers(found: pa.Table, groups: pa.Table, *, complete: bool) -> pa.Table:
             "topic": rows["topic"],
             "bytes_held_alone": _if_first(rows, "held_alone"),
             "bytes_freed_if_waived": _if_first(rows, "freed"),
+            "unmeasured": _if_first(rows, "unmeasured"),
             "last_commit_at": rows["last_commit_at"],
             "group_state": pc.fill_null(rows["state"], "Gone" if complete else "Unknown"),
             "members": pc.if_else(
@@ -331,13 +340,15 @@ def _first(partitions: pa.Table) -> pa.Table:
     deletable = pc.fill_null(pc.match_substring(partitions["cleanup_policy"], "delete"), True)
     counting = pc.and_(deletable, pc.invert(partitions["is_system"]))
     rows = partitions.filter(pc.and_(counting, partitions["first_group"].is_valid()))
+    held = pc.subtract(rows["without_likely"], rows["committed_likely"])
     freed = pc.subtract(rows["without_at_once"], rows["committed_at_once"])
     return pa.table(
         {
             "group_id": rows["first_group"],
             "topic": rows["topic"],
-            "held_alone": pc.subtract(rows["without_likely"], rows["committed_likely"]),
+            "held_alone": held,
             "freed": pc.if_else(rows["is_only"], 0, freed),
+            "unmeasured": pc.or_(held.is_null(), freed.is_null()).cast(pa.int64()),
             "is_first": pa.repeat(True, rows.num_rows),
         }
     )

@@ -33,6 +33,7 @@ _KEPT = [
     "topic_no", "partition", "broker_id", "log_dir", "size_bytes", "log_start_offset",
     "log_end_offset", "observed_at", "is_leader", "in_sync",
 ]  # fmt: skip
+UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment names
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,13 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
     its settings were not told), its partition's leader_epoch, start and end, by PLACE.
 
     start and end are the replica's own where it told them, else the leader's; null where neither is
-    known. Future copies are left out.
+    known. Left out are future copies, and what a broker lists of a partition that is not assigned
+    to it: no leader waits for that, and no purge reaches it.
     """
-    rows = cluster.read("snapshots", snapshot_id, "replicas", [*_KEPT, "is_future"])
-    rows = rows.filter(pc.invert(pc.fill_null(rows["is_future"], False)))
+    rows = cluster.read("snapshots", snapshot_id, "replicas", [*_KEPT, "is_future", "error"])
+    # Only of partitions that the metadata tells of: others may be hidden from us, and grow.
+    elsewhere = pc.and_(unassigned(rows), rows["is_leader"].is_valid())
+    rows = rows.filter(pc.invert(pc.or_(pc.fill_null(rows["is_future"], False), elsewhere)))
     topics = cluster.read("snapshots", snapshot_id, "topics", ["topic_no", "topic", "topic_id"])
     leaders = cluster.read("snapshots", snapshot_id, "partitions", _LEADERS)
     where = places(column(rows, "topic_no"), column(rows, "partition"))
@@ -89,6 +93,13 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
         told_by_leader = column(leaders, by_leader).take(leader)
         found = found.append_column(name, pc.coalesce(column(rows, own), told_by_leader))
     return in_order(found.filter(found["topic"].is_valid()), PLACE)
+
+
+def unassigned(replicas: pa.Table) -> pa.ChunkedArray:
+    """Which of a snapshot's replicas (`error`) brokers list though no assignment names them: what
+    lies in the folders of a broker that was down while its partitions were reassigned.
+    """
+    return pc.fill_null(pc.equal(replicas["error"], UNASSIGNED), False)
 
 
 def named(rows: pa.Table, topics: pa.Table) -> pa.Table:

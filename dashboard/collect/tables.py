@@ -227,8 +227,9 @@ def replicas(
     """One row per replica that DescribeLogDirs or the metadata names, sorted as declared.
 
     A replica with a future copy has two rows. `log_dir` and `size_bytes` are null where no
-    log dir is known, never 0. Offsets belong to the live replica, not to a future one. `number`
-    is a topic's number, `topic_ids` its id; the columns of every row (snapshot) are left out.
+    log dir is known, never 0, `in_sync` where no assignment names it. Offsets belong to the live
+    replica, not to a future one. `number` is a topic's number, `topic_ids` its id; the columns of
+    every row (snapshot) are left out.
     """
     spec = SNAPSHOT_TABLES["replicas"].unstamped
     known = keys(placement.topic, placement.partition)
@@ -280,7 +281,7 @@ class _Broker:
             errors[:] = self.hidden
         columns = self._columns(wanted, rows[size[has_size]], has_size, False)
         columns["is_leader"] = _array(leader, has_state)
-        columns["in_sync"] = _array(in_sync, has_state)
+        columns["in_sync"] = _array(in_sync, is_named)
         if offsets is not None:
             where = own[is_named]
             own_errors = _spread(offsets.errors[self.mine], where, is_named)

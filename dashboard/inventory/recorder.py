@@ -116,9 +116,11 @@ class Recorder:
         self._flush(CHECKPOINT, _BATCH)
 
     def gap(self, log_dir: str | None, path: str, reason: str) -> None:
-        """Something that is there and was not counted. The first hundred are kept, all counted."""
+        """Something that is there and was not counted. All are counted; kept are the first hundred,
+        and those of a log dir itself (no path), of which nothing may be concluded then.
+        """
         self.gaps_total += 1
-        if len(self.gaps) < _GAPS_KEPT:
+        if len(self.gaps) < _GAPS_KEPT or not path:
             self.gaps.append(Gap(log_dir, _shown(path), reason))
 
     def finish(self) -> Summary:

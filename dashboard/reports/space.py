@@ -191,11 +191,14 @@ def blockers_section(source: Source) -> Section:
                     "Last commit (UTC)", "Silent for")  # fmt: skip
     freeing = [found for found in blockers_by_group(table, MOST_BARS) if found[1] > 0]
     bars = tuple(Bar(group, ((HELD, freed),)) for group, freed in freeing)
+    missed = sum(row.unmeasured or 0 for of_group in by_group.values() for row in of_group)
     says = text(
         f"{formats.plural(len(alone), 'group')} hold back bytes that every other group has passed.",
         "A group counts at its last known offset until it is waived by name and reason, even when "
         "it is gone today. Where it is a topic's only one, waiving it frees nothing by itself.",
-    )
+        *([f"Of {formats.plural(missed, 'partition')} that are held back no bytes are known: they "
+           "are in none of these numbers."] if missed else []),
+    )  # fmt: skip
     chart = Bars("Bytes that waiving one group alone would free", bars)
     charts = (chart,) if bars else ()
     return Section(name, title, (says,), charts, (Table(heads, rows, more=more),))

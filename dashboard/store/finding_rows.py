@@ -135,3 +135,4 @@ class Blocker:
     members: int | None
     bytes_held_alone: int | None = None
     group_state: str | None = None
+    unmeasured: int | None = None  # partitions whose bytes are in neither sum

@@ -182,6 +182,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
         _spec(
             "blockers", "group_id topic", group_id=_TEXT, topic=_TEXT, bytes_held_alone=_I64,
             bytes_freed_if_waived=_I64, last_commit_at=_TIME, group_state=_TEXT, members=_I32,
+            unmeasured=_I64,
         ),
         # Per log dir: live = needed by someone or unknown; held = above the committed minimum.
         # inventory_at null: stray, delete and indexes are not known, and lie in unexplained.

@@ -310,7 +310,8 @@ def blockers(screen: Screen) -> None:
     )
     for group, held, of_it in rows:
         alive = plain(alive_said(of_it, screen.now))
-        label = f"**{plain(group)}** holds back {formats.size(held)}, {alive}"
+        least = headline.at_least(of_it)
+        label = f"**{plain(group)}** holds back {least}{formats.size(held)}, {alive}"
         routes.link("group", label, name=group)
     if not rows and unknown_blockers(table):
         st.caption("What groups hold back is unknown: no replica's size could be read.")

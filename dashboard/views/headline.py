@@ -4,7 +4,7 @@ when a disk is full, in words; and what to do next about a cluster's bytes, the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -180,6 +180,13 @@ def alive_said(found: Sequence[Blocker], now: datetime) -> str:
         return f"{who}, silent for {formats.duration(now - last)}" if last else who
     who = "members unknown" if members is None else plural(members, "member")
     return f"{who}, last commit {formats.ago(last, now)}" if last else who
+
+
+def at_least(found: Iterable[Blocker]) -> str:
+    """What stands before bytes of these rows where those of some partitions are not in them."""
+    rows = list(found)
+    known = any(row.bytes_held_alone is not None for row in rows)
+    return "at least " if known and any(row.unmeasured for row in rows) else ""
 
 
 def unknown_blockers(blockers: pa.Table) -> bool:

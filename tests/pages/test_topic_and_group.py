@@ -357,3 +357,22 @@ def test_whether_anybody_reads_on_for_a_group_is_said_wherever_it_stands(  # noq
     assert f"**billing-replay** · 6.8 GiB :small[{brief}" in read(box.label)
     own = said(open_page("group", None, name="billing-replay"))
     assert on_its_page in own and alive.lower() in own.lower()
+
+
+def test_bytes_without_those_of_some_partitions_are_called_the_least(
+    open_page: Open, tmp_path: Path
+) -> None:
+    sample_store.write(tmp_path / "data")
+    (file,) = (tmp_path / "data").glob("*/findings/*/blockers*.parquet")
+    table = pq.read_table(file)
+    mine = pc.equal(table["group_id"], "billing-replay")
+    column = table.schema.get_field_index("unmeasured")
+    missed = pc.if_else(mine, pa.scalar(2, pa.int64()), table["unmeasured"])
+    pq.write_table(table.set_column(column, "unmeasured", missed), file)
+
+    label = "**billing-replay** holds back at least 6.8 GiB"
+    assert label in read(said(open_page(variant=None)))
+    topic = open_page("topic", None, name="orders")
+    assert label in read(said(topic))
+    assert "at least 6.8 GiB at once" in read(topic.button(key="waive billing-replay").label)
+    assert "holds back at least" in said(open_page("group", None, name="billing-replay"))

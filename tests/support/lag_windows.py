@@ -122,6 +122,7 @@ class _Snapshot:
         number = pc.index_in(rows["topic"], value_set=pa.array(topics))
         rows = rows.append_column("topic_no", number)
         rows = rows.append_column("size_bytes", pa.nulls(rows.num_rows, pa.int64()))
+        rows = rows.append_column("error", pa.nulls(rows.num_rows, pa.string()))  # all assigned
         self._tables = {"replicas": rows, "topics": _topics(topics)}
         for name in ("partitions", "configs"):
             self._tables[name] = SNAPSHOT_TABLES[name].schema.empty_table()

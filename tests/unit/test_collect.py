@@ -19,7 +19,7 @@ from dashboard.collect.collect import Collected, collect
 from dashboard.core.errors import ClusterError, StoreError
 from dashboard.domain.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
 from dashboard.domain.metric_names import BYTES_OUT
-from dashboard.domain.model import Group, GroupListing, TopicState
+from dashboard.domain.model import Group, GroupListing, LogDir, ReplicaSize, TopicState
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.store.snapshot_files import Writer
 from dashboard.store.snapshots import ClusterStore, Store
@@ -101,6 +101,16 @@ def test_a_replica_named_by_one_source_only_still_has_a_row(
     stray = [r for r in replicas if r["topic_no"] == 3]
     assert [(r["size_bytes"], r["error"]) for r in stray] == [(11, "NOT_IN_METADATA")] * 2
     assert {r["log_start_offset"] for r in stray} == {None}
+
+
+def test_what_is_listed_without_an_assignment_is_neither_in_sync_nor_behind(
+    live: FakeLive, store: ClusterStore
+) -> None:
+    live.dirs.append(LogDir(3, "/data", 1000, 400))
+    live.hosted = [*(live.hosted or ()), ReplicaSize(3, "/data", "orders", 0, 7, 0, False)]
+    replicas = rows(store, run(live, store).snapshot_id, "replicas")
+    (row,) = (r for r in replicas if r["broker_id"] == 3)
+    assert (row["error"], row["is_leader"], row["in_sync"]) == ("NOT_IN_METADATA", False, None)
 
 
 def test_a_topic_that_only_log_dirs_show_is_asked_for_by_name(

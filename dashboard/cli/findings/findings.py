@@ -21,8 +21,8 @@ _COLUMNS = {
     ),
     "holds": ("topic", "partition", "group_id", "committed_offset", "last_commit_at"),
     "blockers": (
-        "group_id", "topic", "bytes_held_alone", "bytes_freed_if_waived", "group_state",
-        "last_commit_at",
+        "group_id", "topic", "bytes_held_alone", "bytes_freed_if_waived", "unmeasured",
+        "group_state", "last_commit_at",
     ),
     "disks": (
         "broker_id", "log_dir", "total_bytes", "usable_bytes", "reclaimable_bytes", "held_bytes",

@@ -16,6 +16,7 @@ _SUMS = pa.schema(
         "last_commit_at": pa.timestamp("us", tz="UTC"),
         "held_alone": pa.int64(),
         "freed": pa.int64(),
+        "unmeasured": pa.int64(),
         "is_first": pa.bool_(),
     }
 )
@@ -53,3 +54,37 @@ def test_who_is_in_no_list_is_gone_only_where_the_list_is_whole() -> None:
     assert (whole["group_state"], whole["members"]) == ("Gone", 0)
     assert (parted["group_state"], parted["members"]) == ("Unknown", None)
     assert parted["bytes_held_alone"] == whole["bytes_held_alone"] == 5
+
+
+def partition(topic: str, held: int | None, *, is_only: bool = False, **facts: Any) -> Any:
+    """One on which group g is furthest behind: what it alone holds there, if that is known."""
+    return {"topic": topic, "cleanup_policy": "delete", "is_system": False, "first_group": "g",
+            "committed_likely": 10, "committed_at_once": 8, "is_only": is_only,
+            "without_likely": None if held is None else 10 + held,
+            "without_at_once": None if held is None else 8 + held, **facts}  # fmt: skip
+
+
+def test_partitions_that_cannot_be_measured_are_counted_beside_the_sums() -> None:
+    parts = [
+        partition("whole", 5), partition("whole", 2),
+        partition("part", 5), partition("part", None), partition("part", None),
+        partition("none", None), partition("alone", None, is_only=True),
+        partition("other", None, first_group="h"),
+    ]  # fmt: skip
+    topics = dict.fromkeys(row["topic"] for row in parts)
+    holds = pa.table({"group_id": ["g"] * len(topics), "topic": list(topics)}).append_column(
+        "last_commit_at", pa.nulls(len(topics), _SUMS.field("last_commit_at").type)
+    )
+    table = pa.Table.from_pylist(parts)
+    halves = [
+        partitions.sums(holds.slice(0, n), rows)
+        for n, rows in ((len(topics), table.slice(0, 4)), (0, table.slice(4)))
+    ]
+    found = partitions.summed(pa.concat_tables(halves))
+    made = partitions.blockers(found, _GROUPS.empty_table(), complete=True).to_pylist()
+    names = ("bytes_held_alone", "bytes_freed_if_waived", "unmeasured")
+    told = {r["topic"]: tuple(r[name] for name in names) for r in made if r["group_id"] == "g"}
+    assert told == {
+        "whole": (7, 7, 0), "part": (5, 5, 2), "none": (None, None, 1), "alone": (None, 0, 1),
+        "other": (0, 0, 0),
+    }  # fmt: skip

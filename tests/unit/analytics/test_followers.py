@@ -33,6 +33,7 @@ class Cluster:
     racks: dict[int, str] = field(default_factory=dict)
     down: frozenset[int] = frozenset()
     out: frozenset[int] = frozenset()  # of the ISR
+    left: frozenset[int] = frozenset()  # were down while all was reassigned, and list it still
     configs: list[Row] = field(default_factory=list)
     moves: list[Row] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
@@ -68,10 +69,11 @@ class Cluster:
     ) -> Row:  # fmt: skip
         leads = broker == 1
         lag = 0 if leads else behind(broker, partition)
-        if broker in self.down:
+        if broker in self.down | self.left:
             lag = None
         later = 0.0 if leads else reading
         end = None if lag is None else self.end + int(RATE * later) - lag
+        listed = {"log_dir": "/d0", "size_bytes": 10, "in_sync": False, "error": "NOT_IN_METADATA"}
         return {
             "broker_id": broker, "topic_no": 0, "partition": partition, "is_leader": leads,
             "in_sync": broker not in self.out, "is_future": False,
@@ -80,7 +82,7 @@ class Cluster:
             "log_start_offset": None if end is None else self.starts.get(broker, 0),
             "log_end_offset": end,
             "observed_at": None if end is None else at + timedelta(seconds=later),
-        }  # fmt: skip
+        } | (listed if broker in self.left else {})  # fmt: skip
 
     def rows(self) -> dict[tuple[int, int], Row]:
         """The table by broker and partition."""
@@ -106,6 +108,15 @@ def test_a_follower_between_two_fetches_of_a_busy_partition_is_not_slow(cluster:
     assert rows[3, 0]["lag_records"] == 3 * 400 - 300 - 37 * 5
     assert rows[3, 0]["lag_seconds"] == pytest.approx(0.715, rel=0.01)
     assert rows[3, 0]["append_per_second"] == pytest.approx(RATE)
+
+
+def test_what_a_broker_lists_without_an_assignment_follows_nobody(cluster: Cluster) -> None:
+    """Out of the ISR and without a log end it would be slow from the first snapshot on."""
+    cluster.partitions, cluster.left = 3, frozenset({3})
+    cluster.run(2, lambda *_: 0)
+    rows = cluster.rows()
+    assert {broker for broker, _ in rows} == {2}
+    assert {told(row) for row in rows.values()} == {(False, "steady", None)}
 
 
 def test_few_records_that_come_and_go_are_no_trend(cluster: Cluster) -> None:
@@ -280,3 +291,22 @@ def test_a_leader_whose_followers_are_all_slow_is_named(tmp_path: Path) -> None:
     assert {row["reason"] for row in rows.values() if row["slow"]} == {
         "broker 1 is a slow leader: 12 of 12 replicas"
     }
+
+
+def test_that_nobody_leads_a_partition_makes_no_leader_slow(tmp_path: Path) -> None:
+    """Each broker leads two partitions; of two more no replica answers."""
+    lab = Lab(ClusterStore(Store(str(tmp_path)), "c1"))
+    for step in range(3):
+        end = 100_000 * (step + 1)
+        made = Snapshot().topic("t", end=end)
+        made.tables["replicas"] = [
+            {"broker_id": b, "log_dir": "/d1", "topic_no": 0, "partition": p, "size_bytes": 1,
+             "is_future": False, "is_leader": p < 8 and b == p % 4 + 1, "in_sync": p < 8,
+             "log_start_offset": 0, "log_end_offset": end if p < 8 else None}
+            for b in (1, 2, 3, 4) for p in range(10)
+        ]  # fmt: skip
+        made.tables["brokers"] = [{"broker_id": b, "reachable": True} for b in (1, 2, 3, 4)]
+        lab.write(step, made)
+    slow = [row for row in Cluster(lab).rows().values() if row["slow"]]
+    assert {(row["partition"], row["leader_id"]) for row in slow} == {(8, None), (9, None)}
+    assert {row["reason"] for row in slow} == {"no broker, disk or rack stands out"}

@@ -30,7 +30,8 @@ LISTENING = {"group_id": "g", "type": "consumer", "state": "Stable", "members": 
 
 def ends(topic: str, **facts: Any) -> dict[str, Any]:
     row = {"topic": topic, "partitions": 2, "unread": 0, "never_known": 0, "moved_at": None,
-           "known_since": LONG_AGO, "records": 9, "size_bytes": 100, "unmeasured": 0}  # fmt: skip
+           "known_since": LONG_AGO, "records": 9, "size_bytes": 100, "replicas": 2,
+           "unmeasured": 0}  # fmt: skip
     return {**row, **facts}
 
 
@@ -45,7 +46,8 @@ _ENDS = pa.schema(
 )  # fmt: skip
 _COMMITS = pa.schema(
     [("group_id", pa.string()), ("topic", pa.string()), ("last_commit_at", _TIME),
-     ("held_alone", pa.int64()), ("freed", pa.int64()), ("is_first", pa.bool_())]
+     ("held_alone", pa.int64()), ("freed", pa.int64()), ("unmeasured", pa.int64()),
+     ("is_first", pa.bool_())]
 )  # fmt: skip
 
 

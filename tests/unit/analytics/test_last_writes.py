@@ -162,5 +162,6 @@ def test_sums_of_parts_are_those_of_the_whole_and_unknown_is_counted(
     assert parts.sort_by("topic").equals(whole.sort_by("topic"))
     a, b, c = whole.sort_by("topic").to_pylist()
     assert (a["records"], a["size_bytes"], a["unread"], a["unmeasured"]) == (90, 5, 0, 0)
+    assert (a["replicas"], c["replicas"]) == (2, 1), "of so many is the size"
     assert (b["unread"], b["never_known"], b["unmeasured"]) == (1, 1, 1)
     assert (c["unread"], c["unmeasured"]) == (0, 1), "one of its replicas was not measured"

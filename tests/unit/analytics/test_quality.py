@@ -35,6 +35,18 @@ def test_a_broker_that_did_not_answer_is_named_with_its_error() -> None:
     assert found["log_dirs", 2]["reason"] == "no answer within 10 s"
 
 
+def test_what_no_assignment_names_makes_up_for_no_replica_that_is_missing() -> None:
+    found = told(
+        brokers={"broker_id": [1]},
+        partitions={"topic_no": [0, 0], "partition": [0, 1], "replicas": [[1], [2]]},
+        replicas={"broker_id": [1], "log_dir": ["/d"], "topic_no": [0], "partition": [1],
+                  "size_bytes": [5], "error": ["NOT_IN_METADATA"]},
+    )  # fmt: skip
+    row = found["replicas", 1]
+    assert (row["rows"], row["expected_rows"], row["complete"]) == (0, 1, False)
+    assert row["reason"] == "1 of 1 missing, no error was given"
+
+
 def test_doubt_about_the_group_list_makes_it_incomplete() -> None:
     found = told(
         ("broker 2 did not answer", "no DESCRIBE"),

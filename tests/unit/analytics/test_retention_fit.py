@@ -29,7 +29,10 @@ TOPICS = pa.table(
      "retention_ms": [7 * DAY, 7 * DAY, 7 * DAY], "replay_window_ms": [0, 0, 0],
      "segment_bytes": [1000, 1000, 1000]}
 )  # fmt: skip
-SIZES = [{"topic": n, "size_bytes": 100_000, "unmeasured": 0} for n in ("a", "b", "undeclared")]
+SIZES = [
+    {"topic": n, "size_bytes": 100_000, "replicas": 2, "unmeasured": 0}
+    for n in ("a", "b", "undeclared")
+]
 
 
 def table(rows: list[dict[str, Any]], names: list[str]) -> pa.Table:
@@ -44,7 +47,7 @@ def lag(topic: str, low: int, high: int, **facts: Any) -> dict[str, Any]:
 
 
 def found(
-    *lags: dict[str, Any], rate: int | None = 600, seen: timedelta = timedelta(0)
+    *lags: dict[str, Any], rate: int | None = 600, rated: int = 2, seen: timedelta = timedelta(0)
 ) -> dict[str, dict[str, Any]]:
     held = {
         "topic": ["a"],
@@ -58,14 +61,14 @@ def found(
         "last_writes": table(
             SIZES,
             ["topic", "partitions", "unread", "never_known", "moved_at", "known_since", "records",
-             "size_bytes", "unmeasured"],
+             "size_bytes", "replicas", "unmeasured"],
         ),
     }  # fmt: skip
     assert set(last_writes._SUMS) < set(sums["last_writes"].column_names)
     sums = {name: SUMMED[name](rows) for name, rows in sums.items()}
     growth = pa.table(
         {"topic": ["a", "b", None], "broker_id": pa.array([None, None, 1], pa.int32()),
-         "bytes_in_per_hour": pa.array([rate, rate, 9], pa.int64()), "replicas": [2, 2, 2],
+         "bytes_in_per_hour": pa.array([rate, rate, 9], pa.int64()), "replicas": [rated, rated, 2],
          "window_seconds": [12 * 3600] * 3}
     )  # fmt: skip
     made = retention_fit(sums, TOPICS, growth, taken_at=NOW, margin=2.0)
@@ -104,6 +107,13 @@ def test_a_group_that_came_to_any_partition_lately_proposes_nothing() -> None:
 def test_bytes_are_unknown_without_a_rate() -> None:
     row = found(lag("a", 0, HOUR), rate=None)["a"]
     assert row["verdict"] == "shorter"
+    assert {row[f"freed_{end}_bytes"] for end in ("low", "likely", "high")} == {None}
+
+
+def test_bytes_are_unknown_by_the_rate_of_a_part_of_the_replicas() -> None:
+    """One was moved or rebuilt: all its bytes would count, and nothing that comes to it."""
+    row = found(lag("a", 0, HOUR), rate=300, rated=1)["a"]
+    assert (row["verdict"], row["size_bytes"]) == ("shorter", 100_000)
     assert {row[f"freed_{end}_bytes"] for end in ("low", "likely", "high")} == {None}
 
 

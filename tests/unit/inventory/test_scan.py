@@ -310,6 +310,17 @@ def test_rows_of_many_batches_are_all_there_and_gaps_are_bounded(
     assert (len(found.summary.gaps), found.summary.gaps_total) == (100, 130)
 
 
+def test_a_log_dir_that_could_not_be_opened_is_named_after_any_number_of_gaps(
+    disk: Disk, tmp_path: Path
+) -> None:
+    for number in range(130):
+        (disk.path / f"not a partition {number}").mkdir()
+    gone = str(tmp_path / "gone")
+    found = scanned(tmp_path / "out", disk.path, Path(gone))
+    assert (len(found.summary.gaps), found.summary.gaps_total) == (101, 131)
+    assert found.summary.gaps[-1] == Gap(gone, "", "no such file or directory")
+
+
 def test_nothing_in_the_log_dir_is_touched(disk: Disk, tmp_path: Path) -> None:
     disk.segment(disk.folder("a-0"), 0)
     before = {p: (p.lstat().st_mtime_ns, p.lstat().st_ctime_ns) for p in disk.path.rglob("*")}

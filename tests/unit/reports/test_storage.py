@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dashboard.purge.journal.rows import Begins
@@ -90,6 +93,20 @@ def test_blockers_disks_orphans_and_followers_are_told(cluster: ClusterStore) ->
     )
     assert "No inventory of brokers 1, 2" in says(section(report, "orphans"))
     assert "Broker 3 is slow: 12 of" in says(section(report, "followers"))
+
+
+def test_partitions_of_which_no_bytes_are_known_are_told_beside_what_groups_hold(
+    tmp_path: Path,
+) -> None:
+    store = sample_store.write(tmp_path, now=NOW)
+    (file,) = tmp_path.glob("*/findings/*/blockers*.parquet")
+    table = pq.read_table(file)
+    at, missed = table.schema.get_field_index("unmeasured"), [2] + [0] * (table.num_rows - 1)
+    pq.write_table(table.set_column(at, "unmeasured", [pa.array(missed, pa.int64())]), file)
+
+    told_of = says(section(storage_report(of_store(store)), "blockers"))
+
+    assert "Of 2 partitions that are held back no bytes are known" in told_of
 
 
 def test_a_broker_that_is_missing_is_a_warning_and_its_parts_are_listed(

@@ -1,0 +1,55 @@
+"""A log dir that an inventory names and could not open was not taken stock of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analytics.orphans import suspects
+from dashboard.core.clock import format_time, parse_time
+from dashboard.orphans.verdicts import missing_inventories
+from tests.support.lab import START, Lab, Snapshot
+
+SCANNED_AT = format_time(START)
+
+
+def inventory(broker: int, *gaps: tuple[str, str], more: int = 0) -> dict[str, Any]:
+    """One of /d1 and /d2 with gaps in these log dirs and paths, and some that are not named."""
+    named = [{"log_dir": d, "path": path, "reason": "permission denied"} for d, path in gaps]
+    return {"broker_id": broker, "log_dirs": ["/d1", "/d2"], "scanned_at": SCANNED_AT,
+            "gaps": named, "gaps_total": len(named) + more}  # fmt: skip
+
+
+def both_dirs() -> Snapshot:
+    made = Snapshot().topic("t")
+    made.tables["log_dirs"] = [
+        {"broker_id": b, "log_dir": d, "total_bytes": 10**9, "usable_bytes": 5 * 10**8}
+        for b in (1, 2) for d in ("/d1", "/d2")
+    ]  # fmt: skip
+    return made
+
+
+@pytest.mark.parametrize("told", [inventory(1, ("/d2", "")), inventory(1, ("/d2", ""), more=200)])
+def test_its_bytes_by_kind_are_not_known_and_its_line_is_offered(
+    lab: Lab, told: dict[str, Any]
+) -> None:
+    lab.write(both_dirs(), inventories=[told, inventory(2, ("/d2", "t-0"))])
+    lab.analyze()
+    rows = lab.rows("disks")
+    seen = {(r["broker_id"], r["log_dir"]): r["inventory_at"] for r in rows}
+    at = parse_time(SCANNED_AT)
+    assert seen == {(1, "/d1"): at, (1, "/d2"): None, (2, "/d1"): at, (2, "/d2"): at}
+    of = {(r["broker_id"], r["log_dir"]): r["stray_bytes"] for r in rows}
+    assert of == {(1, "/d1"): 0, (1, "/d2"): None, (2, "/d1"): 0, (2, "/d2"): 0}
+    (missing,) = missing_inventories(rows)
+    assert (missing.broker_id, missing.log_dirs) == (1, ("/d1", "/d2"))
+
+
+def test_gaps_are_those_of_every_inventory(lab: Lab) -> None:
+    told = [inventory(1, ("/d1", "a-0/partition.metadata"), ("/d2", "")), inventory(2, more=1)]
+    manifest = lab.cluster.manifest("snapshots", lab.write(both_dirs(), inventories=told))
+    found = suspects.gaps(manifest)
+    assert found.unread == {(1, "/d1", "a-0"), (1, "/d2", "")}
+    assert found.more == {2}
+    assert set(suspects.scans(manifest)) == {(1, "/d1"), (2, "/d1"), (2, "/d2")}
