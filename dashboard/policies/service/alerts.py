@@ -168,7 +168,8 @@ class Alerts:
         """Why there are no findings, or none that tell of now; "": there are."""
         if self._taken_at is None:
             return "there are no findings yet"
-        return unusable(self._taken_at, self._findings.clock, now, self.settings.every)
+        every = max(self._findings.every, self.settings.every)
+        return unusable(self._taken_at, self._findings.clock, now, every)
 
     @property
     def _disks_told(self) -> bool:

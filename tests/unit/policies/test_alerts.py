@@ -20,6 +20,7 @@ from dashboard.purge.journal.policies import Blocked, PolicyStatus
 from dashboard.purge.journal.rows import Follower
 from dashboard.settings.sections import AlertSettings
 from dashboard.settings.settings import Settings
+from dashboard.store import attempts
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, build
 from tests.support import sample_store
@@ -370,6 +371,17 @@ def test_findings_that_are_old_tell_nothing_but_that(found: Alerts, hooked: Hook
     assert "lowwater watch" in told.text
     assert found.look(NOW + 2 * HOUR) == []
     assert [body["event"] for body in hooked.got] == ["findings-unusable"]
+
+
+def test_findings_of_a_slow_watch_are_not_called_old_in_its_time(
+    found: Alerts, settings: Settings
+) -> None:
+    """`watch --every 1h` beside settings that say nothing of how often."""
+    cluster = ClusterStore(Store(settings.data), sample_store.CLUSTER_ID)
+    with attempts.attempt(cluster, lambda: NOW, print, HOUR):
+        pass
+    assert "findings-unusable" not in {told.event for told in found.look(NOW + 2 * HOUR)}
+    assert "findings-unusable" in {told.event for told in found.look(NOW + 4 * HOUR)}
 
 
 def test_findings_of_a_moment_still_to_come_are_said_to_be_so(found: Alerts) -> None:
