@@ -89,7 +89,7 @@ def step(
     after = {row.key: _seen(row, before.get(row.key), taken_at, proved) for row in rows}
     for key, row in before.items():
         place = (row["broker_id"], row["log_dir"])
-        looked_for = place in scans and not gaps.may_hide(*place, row["directory"])
+        looked_for = place in scans and not gaps.may_hide(*place, row["directory"], row["folder"])
         by_scan = row["scanned_at"] is not None
         if key not in after and by_scan and not looked_for and row["looked_at"] >= oldest:
             after[key] = row

@@ -6,6 +6,7 @@ yet: what was seen once may be a topic or a move that came between two reads (`s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +24,7 @@ from dashboard.domain.acts import (
     ABANDONED_FUTURE,
     CHECKPOINT_ENTRY,
     DELETED_TOPIC,
+    GAPS_NAMED,
     LATE_DELETE,
     MOVED_AWAY,
     RECREATED_TOPIC,
@@ -179,31 +181,55 @@ def scans(snapshot: Manifest) -> dict[tuple[int, str], Any]:
 @dataclass(frozen=True, slots=True)
 class Gaps:
     """What inventories could not look into: broker, log dir and folder of what was `unread` (no
-    folder: the log dir itself), and the brokers that have `more` gaps than are named.
+    folder: the log dir itself; ANY: one of it), brokers with a log dir that is `unopened`, and
+    those that have `more` such gaps than are named with their place.
     """
 
-    unread: frozenset[tuple[int, str, str | None]] = frozenset()
+    unread: frozenset[tuple[int, str | None, str | None]] = frozenset()
+    unopened: frozenset[int] = frozenset()
     more: frozenset[int] = frozenset()
 
-    def may_hide(self, broker: int, log_dir: str, directory: str | None) -> bool:
-        """Whether such a folder may be there although no inventory shows it."""
-        places = ((broker, log_dir, ""), (broker, log_dir, directory))
-        return broker in self.more or not self.unread.isdisjoint(places)
+    def may_hide(self, broker: int, log_dir: str, directory: str | None, folder: str) -> bool:
+        """Whether such a folder, or the one of a checkpoint entry, may be there although no
+        inventory shows it.
+        """
+        places = [(broker, log_dir, name) for name in ("", ANY, directory)]
+        elsewhere = folder == "checkpoint" and broker in self.unopened
+        return elsewhere or broker in self.more or not self.unread.isdisjoint(places)
 
 
+ANY = "*"  # the folder of a listing's line that is damaged: no folder has this name
+_DAMAGED_LINE = re.compile(r"\Aline [0-9]+\Z")
 NO_GAPS = Gaps()
 
 
 def gaps(snapshot: Manifest) -> Gaps:
-    """Those of the inventories that the snapshot took in."""
+    """Those of the inventories that the snapshot took in.
+
+    A gap inside a folder hides nothing: the folder has its rows.
+    """
     told = _inventories(snapshot)
     unread = {
-        (found["broker_id"], str(gap["log_dir"]), gap["path"].split("/")[0])
+        (found["broker_id"], gap["log_dir"], _DAMAGED_LINE.sub(ANY, gap["path"]))
         for found in told
         for gap in found["gaps"]
+        if "/" not in gap["path"]
     }
-    more = {found["broker_id"] for found in told if found["gaps_total"] > len(found["gaps"])}
-    return Gaps(frozenset(unread), frozenset(more))
+    unplaced = {broker for broker, log_dir, _ in unread if log_dir is None}
+    more = {found["broker_id"] for found in told if _unnamed(found)}
+    unopened = {broker for broker, _, folder in unread if not folder}
+    return Gaps(frozenset(unread), frozenset(unopened), frozenset(unplaced | more))
+
+
+def _unnamed(found: Mapping[str, Any]) -> bool:
+    """Whether gaps that hide a folder may be among those that the inventory does not name.
+
+    Earlier releases named the first hundred of both sorts together: where all of these lie inside
+    folders, as when no file may be read, the others are taken to do so too.
+    """
+    named = len(found["gaps"])
+    inside = sum("/" in gap["path"] for gap in found["gaps"])
+    return found["gaps_total"] > named and (inside < GAPS_NAMED or named - inside >= GAPS_NAMED)
 
 
 def _inventories(snapshot: Manifest) -> Sequence[Mapping[str, Any]]:
@@ -224,15 +250,11 @@ def _place(row: Suspect) -> tuple[object, ...]:
 def _without_gaps(rows: list[Suspect], snapshot: Manifest) -> list[Suspect]:
     """Without checkpoint entries whose folder may be one that could not be read."""
     missed = gaps(snapshot)
-    uncertain = {broker for broker, _, folder in missed.unread if not folder}
     return [
         row
         for row in rows
         if row.folder != "checkpoint"
-        or (
-            row.broker_id not in uncertain
-            and not missed.may_hide(row.broker_id, row.log_dir, row.directory)
-        )
+        or not missed.may_hide(row.broker_id, row.log_dir, row.directory, row.folder)
     ]
 
 

@@ -40,6 +40,8 @@ TOO_MANY = (
     "settings"
 )
 
+# Gaps that an inventory names of each sort: inside folders whose rows it has, and others.
+GAPS_NAMED = 100
 LEAST_SNAPSHOTS = 2  # that must show a suspect before it is an orphan; a -stray needs one
 
 # Verdicts: may go now, will be looked at again at `check_at`, stays.

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from dashboard.core.canonical import written
 from dashboard.core.errors import InventoryError
+from dashboard.domain.acts import GAPS_NAMED
 from dashboard.inventory.contents import Meta, Segment
 from dashboard.inventory.loading import (
     CHECKPOINT,
@@ -35,7 +36,6 @@ NESTED = "a folder inside a partition folder: not counted"
 SPECIAL = "neither a file nor a folder: not counted"
 
 _BATCH = 50_000
-_GAPS_KEPT = 100
 
 
 class Recorder:
@@ -55,6 +55,7 @@ class Recorder:
         self.totals = {log_dir: LogDirTotals(log_dir) for log_dir in log_dirs}
         self.gaps: list[Gap] = []
         self.gaps_total = 0
+        self._gaps_of = [0, 0]  # others, inside folders
         self._rows: dict[str, list[tuple[Any, ...]]] = {SEGMENT: [], CHECKPOINT: []}
         self._temporary = Path(f"{path}.{secrets.token_hex(4)}.tmp")
         try:
@@ -116,11 +117,14 @@ class Recorder:
         self._flush(CHECKPOINT, _BATCH)
 
     def gap(self, log_dir: str | None, path: str, reason: str) -> None:
-        """Something that is there and was not counted. All are counted; kept are the first hundred,
-        and those of a log dir itself (no path), of which nothing may be concluded then.
+        """Something that is there and was not counted. All are counted; kept are those of a log dir
+        itself (no path), of which nothing may be concluded then, and the first hundred each of
+        those inside folders, whose rows are here, and of others, which may be such folders.
         """
         self.gaps_total += 1
-        if len(self.gaps) < _GAPS_KEPT or not path:
+        inside = "/" in path
+        self._gaps_of[inside] += 1
+        if not path or self._gaps_of[inside] <= GAPS_NAMED:
             self.gaps.append(Gap(log_dir, _shown(path), reason))
 
     def finish(self) -> Summary:

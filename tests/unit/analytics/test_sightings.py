@@ -10,7 +10,7 @@ import pytest
 
 from analytics.orphans.orphans import Facts, verdict
 from analytics.orphans.sightings import Seen, carried, key_of, step
-from analytics.orphans.suspects import Gaps, Suspect
+from analytics.orphans.suspects import ANY, Gaps, Suspect
 
 START = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HERE = (1, "/d1")
@@ -75,14 +75,23 @@ def test_where_nobody_looked_nothing_changes_until_no_snapshot_knows_it() -> Non
     [
         (Gaps(unread=frozenset({(*HERE, "t-0")})), False),
         (Gaps(unread=frozenset({(*HERE, "")})), False),
+        (Gaps(unread=frozenset({(*HERE, ANY)})), False),
         (Gaps(more=frozenset({1})), False),
         (Gaps(unread=frozenset({(*HERE, "t-1"), (2, "/d1", "t-0")}), more=frozenset({2})), True),
+        (Gaps(unread=frozenset({(1, "/d2", ""), (1, "/d2", ANY)}), unopened=frozenset({1})), True),
     ],
 )
 def test_a_folder_that_no_look_could_read_is_not_forgotten(gaps: Gaps, forgotten: bool) -> None:
     first = look({}, 1, SUSPECT, scan=0.5)
     after = step(first, [], at(2), {HERE: at(1.5)}, START, gaps=gaps, proved=True)
     assert after == ({} if forgotten else first)
+
+
+def test_an_entry_is_not_forgotten_while_a_log_dir_of_its_broker_could_not_be_opened() -> None:
+    first = look({}, 1, replace(SUSPECT, folder="checkpoint"), scan=0.5)
+    for broker, kept in ((1, first), (2, {})):
+        gaps = Gaps(frozenset({(broker, "/d2", "")}), frozenset({broker}))
+        assert step(first, [], at(2), {HERE: at(1.5)}, START, gaps=gaps, proved=True) == kept
 
 
 def test_a_replica_that_is_listed_is_seen_by_every_snapshot() -> None:

@@ -14,7 +14,7 @@ from tests.support.lab import START, Lab, Snapshot
 SCANNED_AT = format_time(START)
 
 
-def inventory(broker: int, *gaps: tuple[str, str], more: int = 0) -> dict[str, Any]:
+def inventory(broker: int, *gaps: tuple[str | None, str], more: int = 0) -> dict[str, Any]:
     """One of /d1 and /d2 with gaps in these log dirs and paths, and some that are not named."""
     named = [{"log_dir": d, "path": path, "reason": "permission denied"} for d, path in gaps]
     return {"broker_id": broker, "log_dirs": ["/d1", "/d2"], "scanned_at": SCANNED_AT,
@@ -47,9 +47,39 @@ def test_its_bytes_by_kind_are_not_known_and_its_line_is_offered(
 
 
 def test_gaps_are_those_of_every_inventory(lab: Lab) -> None:
-    told = [inventory(1, ("/d1", "a-0/partition.metadata"), ("/d2", "")), inventory(2, more=1)]
+    told = [
+        inventory(1, INSIDE, ("/d1", "a-1"), ("/d2", "")),
+        inventory(2, ("/d1", "line 17"), more=1),
+        inventory(3, (None, "line 4")),
+    ]
     manifest = lab.cluster.manifest("snapshots", lab.write(both_dirs(), inventories=told))
     found = suspects.gaps(manifest)
-    assert found.unread == {(1, "/d1", "a-0"), (1, "/d2", "")}
-    assert found.more == {2}
-    assert set(suspects.scans(manifest)) == {(1, "/d1"), (2, "/d1"), (2, "/d2")}
+    assert found.unread == {
+        (1, "/d1", "a-1"), (1, "/d2", ""), (2, "/d1", suspects.ANY), (3, None, suspects.ANY),
+    }  # fmt: skip
+    assert (found.unopened, found.more) == ({1}, {2, 3})
+    both = {(broker, log_dir) for broker in (1, 2, 3) for log_dir in ("/d1", "/d2")}
+    assert set(suspects.scans(manifest)) == both - {(1, "/d2")}
+
+
+INSIDE = ("/d1", "a-0/partition.metadata")
+
+
+@pytest.mark.parametrize(
+    ("named", "more", "hides"),
+    [
+        ([INSIDE] * 100, 300, False),  # files that may not be read: their folders have rows
+        ([INSIDE] * 100 + [("/d1", "lost+found")], 300, False),
+        ([INSIDE] * 100 + [("/d1", "a-1")] * 100, 300, True),
+        ([INSIDE] * 60 + [("/d1", "a-1")] * 40, 300, True),  # of an earlier release
+        ([("/d1", "a-1")] * 100, 0, False),
+    ],
+)
+def test_gaps_inside_folders_hide_none_however_many_they_are(
+    lab: Lab, named: list[tuple[str, str]], more: int, hides: bool
+) -> None:
+    told = [inventory(1, *named, more=more)]
+    manifest = lab.cluster.manifest("snapshots", lab.write(both_dirs(), inventories=told))
+    found = suspects.gaps(manifest)
+    assert found.may_hide(1, "/d1", "t-0.x-stray", "stray") is hides
+    assert found.may_hide(1, "/d1", "a-0", "live") is hides

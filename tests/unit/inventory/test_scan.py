@@ -310,6 +310,15 @@ def test_rows_of_many_batches_are_all_there_and_gaps_are_bounded(
     assert (len(found.summary.gaps), found.summary.gaps_total) == (100, 130)
 
 
+def test_gaps_inside_folders_leave_room_for_the_others(disk: Disk, tmp_path: Path) -> None:
+    for number in range(130):
+        (disk.folder(f"a-{number}") / "nested").mkdir()
+        (disk.path / f"foreign{number}").mkdir()
+    found = scanned(tmp_path / "out", disk.path).summary
+    assert (len(found.gaps), found.gaps_total) == (200, 260)
+    assert sum("/" in gap.path for gap in found.gaps) == 100
+
+
 def test_a_log_dir_that_could_not_be_opened_is_named_after_any_number_of_gaps(
     disk: Disk, tmp_path: Path
 ) -> None:
