@@ -90,7 +90,8 @@ def verdicts_text(screen: Screen, found: Tables) -> str:
 def show_none(screen: Screen, disks: Sequence[DiskRow], once: int) -> None:
     """No orphan: where was looked, and where not."""
     answered = len(screen.brokers) - len(screen.missing_brokers)
-    listed = sorted({row.broker_id for row in disks if row.inventory_at})
+    bare = {row.broker_id for row in disks if not row.inventory_at}
+    listed = sorted({row.broker_id for row in disks} - bare)
     inventories = f"inventories of brokers {', '.join(map(str, listed))}" if listed else ""
     looked = f"metadata, and DescribeLogDirs of {answered} of {len(screen.brokers)} brokers"
     said = f"Looked at: {looked}; {inventories or 'no inventory of any disk'}."

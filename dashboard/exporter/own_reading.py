@@ -45,8 +45,8 @@ class Purges:
 class Own:
     """One look. `tables` holds only what the newest analysis wrote; None: there is none.
 
-    `inventoried` are the brokers whose disks were listed for that analysis. `unreadable` names
-    parts (`snapshot`, `findings`, `journal`) that could not be read.
+    `inventoried` are the brokers whose disks were all listed for that analysis. `unreadable`
+    names parts (`snapshot`, `findings`, `journal`) that could not be read.
     """
 
     cluster_id: str
@@ -124,7 +124,11 @@ class Reader:
             details = self.cluster.manifest("snapshots", snapshot_id).details
         except StoreError:  # thinned out since: whose disks were listed is not known any more
             return frozenset()
-        return frozenset(listed["broker_id"] for listed in details.get("inventories", ()))
+        return frozenset(
+            listed["broker_id"]
+            for listed in details.get("inventories", ())
+            if all(gap["path"] for gap in listed["gaps"])  # else a log dir could not be opened
+        )
 
     def _purges(self) -> Purges:
         journal = self.journal()

@@ -16,7 +16,7 @@ from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
 from dashboard.ui import orphan_rows
 from tests.pages.conftest import Open, copied, said
-from tests.support import sample_rich
+from tests.support import sample_findings, sample_rich, sample_store
 
 
 def folders(app: AppTest) -> list[str]:
@@ -140,6 +140,22 @@ def test_no_orphan_says_where_was_looked(open_page: Open) -> None:
     assert "No orphan is known" in text
     assert "DescribeLogDirs of 3 of 3 brokers; inventories of brokers 3." in text
     assert "unexplained on brokers 1, 2: no inventory" in text
+
+
+def test_a_broker_counts_as_looked_at_where_all_its_log_dirs_were(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = sample_findings._VARIANTS["calm"]
+
+    def calm(tables: dict[str, Any], taken_at: Any) -> None:
+        plain(tables, taken_at)
+        more = [row | {"log_dir": "/d2"} for row in tables["disks"]]
+        tables["disks"] += [row | {"inventory_at": None} for row in more]
+
+    monkeypatch.setitem(sample_findings._VARIANTS, "calm", calm)
+    sample_store.write(tmp_path / "data", "calm", now=utc_now())
+    text = said(open_page("orphans"))
+    assert "3 of 3 brokers; no inventory of any disk. Without one" in text
 
 
 def test_odd_names_are_text(

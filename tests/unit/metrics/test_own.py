@@ -16,6 +16,7 @@ from dashboard.exporter import own
 from dashboard.exporter.own_reading import Own, Purges, Reader
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.receipt.model import Receipt
+from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.views.facts import partition_facts, total
 from tests.support import sample_store
@@ -137,6 +138,23 @@ def test_orphans_have_the_names_of_kip_370_and_0_only_where_a_disk_was_listed() 
         ("1", "moved-away", "scheduled", 1), ("1", "stray", "removable", 1),
         ("2", "abandoned-future", "scheduled", 1), ("2", "stray", "scheduled", 1),
     ]  # fmt: skip
+
+
+def test_a_disk_of_which_a_log_dir_could_not_be_opened_was_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = sample_store.write(tmp_path)
+    paths = {1: ["t-0"], 2: ["t-0", ""], 3: []}
+    told = [{"broker_id": b, "gaps": [{"log_dir": "/d2", "path": path} for path in paths[b]]}
+            for b in paths]  # fmt: skip
+    plain = ClusterStore.manifest
+
+    def manifest(store: ClusterStore, table: str, name: str) -> Manifest:
+        found = plain(store, table, name)
+        return replace(found, details={**found.details, "inventories": told})
+
+    monkeypatch.setattr(ClusterStore, "manifest", manifest)
+    assert read(cluster).inventoried == {1, 3}
 
 
 def test_slow_followers_are_counted_by_broker_and_unknown_lag_is_no_zero() -> None:
