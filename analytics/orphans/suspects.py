@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.replicas.points import UNASSIGNED
 from analytics.tables import Tables
 from dashboard.core.arrow import column
 from dashboard.core.clock import parse_time
@@ -31,6 +30,7 @@ from dashboard.domain.acts import (
 )
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import UNASSIGNED
 
 
 @dataclass(frozen=True, slots=True)
