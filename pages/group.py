@@ -54,9 +54,10 @@ def show() -> None:
         f"leave at once if it were {term('waived', 'waiver')}.<br>"
         f"<small>{text(alive)}</small></div>"
     )
-    show_answers(name, rows, freed)
+    show_answers(name, rows, f"{least}{formats.size(freed)}")
     over_time.group_line(screen, name)
-    st.html(topics_html(rows, unread(screen, name)))
+    leasts = {row.topic: at_least([row]) for row in found}
+    st.html(topics_html(rows, unread(screen, name), leasts))
 
 
 def standing(found: Sequence[Blocker], now: datetime) -> str:
@@ -86,11 +87,11 @@ def unread(screen: Screen, group: str) -> dict[str, int]:
     return found
 
 
-def show_answers(group: str, rows: Sequence[Row], freed: int | None) -> None:
+def show_answers(group: str, rows: Sequence[Row], freed: str) -> None:
     """Wait for it, or waive it where that frees something."""
     topics = [row["topic"] for row in rows if row["bytes_freed_if_waived"]]
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = f"Plan a purge without it: {formats.size(freed)} more at once"
+        label = f"Plan a purge without it: {freed} more at once"
         if st.button(label, key="group-waive", disabled=not topics):
             routes.plan_purge(topics, [group])
         routes.link("reclaimable", "Its topics on Reclaimable", group=group)
@@ -100,14 +101,14 @@ def show_answers(group: str, rows: Sequence[Row], freed: int | None) -> None:
     )
 
 
-def topics_html(rows: Sequence[Row], left: Mapping[str, int]) -> str:
+def topics_html(rows: Sequence[Row], left: Mapping[str, int], leasts: Mapping[str, str]) -> str:
     """A line per topic that it has an offset on."""
     lines = (
         (
             markup.link("topic", row["topic"]),
             formats.number(left.get(row["topic"])),
-            markup.size(row["bytes_held_alone"]),
-            markup.size(row["bytes_freed_if_waived"]),
+            leasts[row["topic"]] + markup.size(row["bytes_held_alone"]),
+            leasts[row["topic"]] + markup.size(row["bytes_freed_if_waived"]),
         )
         for row in rows
     )

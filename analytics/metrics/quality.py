@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.replicas.points import unassigned
 from dashboard.core.arrow import records, shaped
-from dashboard.store.tables import FINDING_TABLES
+from dashboard.store.tables import FINDING_TABLES, replicas_proper
 
 _Row = dict[str, Any]
 
@@ -51,8 +50,7 @@ def counts(read: Mapping[str, pa.Table]) -> pa.Table:
     parts may be summed again.
     """
     partitions, replicas = read["partitions"], read["replicas"]
-    others = pc.or_(pc.fill_null(replicas["is_future"], False), unassigned(replicas))
-    found = replicas.filter(pc.invert(others))
+    found = replicas.filter(replicas_proper(replicas))
     assigned = pc.value_counts(pc.list_flatten(partitions["replicas"]))
     parts = [_all(name, read[name]) for name in ("partitions", "group_offsets")]
     for table, name in _OF_REPLICAS:

@@ -12,13 +12,12 @@ from analytics.earlier import since
 from analytics.orphans import suspects
 from analytics.orphans.suspects import NO_GAPS, Gaps, Suspect
 from analytics.readers.holds import oldest_kept
-from analytics.replicas.points import UNASSIGNED
 from analytics.tables import Tables
 from dashboard.core.clock import format_time
 from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
-from dashboard.store.tables import FINDING_TABLES
+from dashboard.store.tables import FINDING_TABLES, UNASSIGNED
 
 Row = dict[str, Any]  # of `sightings`
 Seen = dict[tuple[Any, ...], Row]

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.replicas.points import UNASSIGNED
 from analytics.tables import Tables
 from dashboard.core.arrow import column
 from dashboard.core.clock import parse_time
@@ -33,6 +32,7 @@ from dashboard.domain.acts import (
 )
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import UNASSIGNED
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.replicas.points import unassigned
 from dashboard.core.arrow import column, known_true, looked_up, places, without
 from dashboard.estimate.curves import NOT_MEASURABLE
 from dashboard.history.log_ends import LOG_ENDS, log_ends
@@ -24,7 +23,7 @@ from dashboard.safety.targets import Bounds
 from dashboard.store.clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
-from dashboard.store.tables import FINDING_TABLES
+from dashboard.store.tables import FINDING_TABLES, replicas_proper
 
 
 def _summed_sizes(replicas: pa.Table) -> pa.Table:
@@ -32,8 +31,7 @@ def _summed_sizes(replicas: pa.Table) -> pa.Table:
 
     Whose is_future is not known counts as a replica; what is not assigned does not.
     """
-    others = pc.or_(pc.fill_null(replicas["is_future"], False), unassigned(replicas))
-    whole = replicas.filter(pc.invert(others))
+    whole = replicas.filter(replicas_proper(replicas))
     found = whole.group_by(["topic_no", "partition"]).aggregate(
         [("size_bytes", "sum"), ("size_bytes", "count")]
     )

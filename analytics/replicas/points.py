@@ -28,12 +28,12 @@ from dashboard.safety import committed_offsets
 from dashboard.safety.committed_offsets import EPOCH_ENDS
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import replicas_proper
 
 _KEPT = [
     "topic_no", "partition", "broker_id", "log_dir", "size_bytes", "log_start_offset",
     "log_end_offset", "observed_at", "is_leader", "in_sync",
 ]  # fmt: skip
-UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment names
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
     to it: no leader waits for that, and no purge reaches it.
     """
     rows = cluster.read("snapshots", snapshot_id, "replicas", [*_KEPT, "is_future", "error"])
-    # Only of partitions that the metadata tells of: others may be hidden from us, and grow.
-    elsewhere = pc.and_(unassigned(rows), rows["is_leader"].is_valid())
-    rows = rows.filter(pc.invert(pc.or_(pc.fill_null(rows["is_future"], False), elsewhere)))
+    # Those of partitions that the metadata does not tell of may be hidden from us, and grow.
+    hidden = pc.and_(pc.invert(pc.fill_null(rows["is_future"], False)), rows["is_leader"].is_null())
+    rows = rows.filter(pc.or_(replicas_proper(rows), hidden))
     topics = cluster.read("snapshots", snapshot_id, "topics", ["topic_no", "topic", "topic_id"])
     leaders = cluster.read("snapshots", snapshot_id, "partitions", _LEADERS)
     where = places(column(rows, "topic_no"), column(rows, "partition"))
@@ -93,13 +93,6 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
         told_by_leader = column(leaders, by_leader).take(leader)
         found = found.append_column(name, pc.coalesce(column(rows, own), told_by_leader))
     return in_order(found.filter(found["topic"].is_valid()), PLACE)
-
-
-def unassigned(replicas: pa.Table) -> pa.ChunkedArray:
-    """Which of a snapshot's replicas (`error`) brokers list though no assignment names them: what
-    lies in the folders of a broker that was down while its partitions were reassigned.
-    """
-    return pc.fill_null(pc.equal(replicas["error"], UNASSIGNED), False)
 
 
 def named(rows: pa.Table, topics: pa.Table) -> pa.Table:

@@ -34,7 +34,7 @@ from dashboard.domain.model import (
     TopicState,
 )
 from dashboard.history.epoch_ends import CutEpoch
-from dashboard.store.tables import SNAPSHOT_TABLES, build, conform
+from dashboard.store.tables import SNAPSHOT_TABLES, UNASSIGNED, build, conform
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ class _Broker:
 
 def _unnamed(is_named: Flags) -> Names:
     errors = no_names(len(is_named))
-    errors[~is_named] = "NOT_IN_METADATA"
+    errors[~is_named] = UNASSIGNED
     return errors
 
 

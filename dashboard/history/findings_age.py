@@ -55,14 +55,15 @@ def age_of(cluster: ClusterStore, analysis: Manifest, now: datetime, every: time
 
 
 def told_interval(cluster: ClusterStore) -> timedelta:
-    """How often the newest watch of the cluster collects; 0 where settings alone say it.
+    """How often the watch that runs collects the cluster; 0 where settings alone say it: none does,
+    or somebody collects by hand beside it, until its next attempt.
 
     The slower of both counts: an analysis may take longer than a watch is told to wait.
     """
     made = None
     with suppress(StoreError):  # its trace is damaged
         made = attempts.read(cluster)
-    return (made.every if made else None) or timedelta(0)
+    return made.every if made and made.every and made.left_at is None else timedelta(0)
 
 
 def _taken_at(cluster: ClusterStore, analysis: Manifest) -> datetime:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import records
+from dashboard.core.words import first_letter_up
 from dashboard.purge.journal.rows import RunRow
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.preview import GroupLoss, preview
@@ -86,7 +87,8 @@ class Space:
         ]
         if self.numbers.waive_group:
             said += [
-                Words(" "), size(self.numbers.waive_bytes, HELD),
+                Words(f" {first_letter_up(self.numbers.waive_least)}"),
+                size(self.numbers.waive_bytes, HELD),
                 Words(" more would leave at once if "),
                 named(self.numbers.waive_group, HELD), Words(" were waived."),
             ]  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dashboard.domain.metric_names import COUNTERS
 
@@ -332,3 +333,14 @@ def conform(spec: TableSpec, table: pa.Table) -> pa.Table:
 
     columns = {name: table.column(name) for name in table.column_names}
     return shaped(columns, table.num_rows, spec.schema)
+
+
+UNASSIGNED = "NOT_IN_METADATA"  # error of a replica that a broker lists and no assignment names
+
+
+def replicas_proper(replicas: pa.Table) -> pa.ChunkedArray:
+    """Which of a snapshot's `replicas` (is_future, error) are their partition's: neither a copy for
+    another log dir, nor what lies on a broker that was down while its partitions were reassigned.
+    """
+    future = pc.fill_null(replicas["is_future"], False)
+    return pc.invert(pc.or_(future, pc.fill_null(pc.equal(replicas["error"], UNASSIGNED), False)))

@@ -15,6 +15,7 @@ import streamlit as st
 from dashboard.core import demo_faults
 from dashboard.core.arrow import records
 from dashboard.core.demo_faults import KINDS
+from dashboard.core.words import first_letter_up
 from dashboard.domain.model import used_share
 from dashboard.reports.parts import Figure
 from dashboard.settings.sections import Price
@@ -53,7 +54,9 @@ def sentence(numbers: Headline, price: Price | None = None) -> str:
     if numbers.waive_group:
         more = markup.strong(markup.size(numbers.waive_bytes), HELD)
         named = f"<b>{markup.text(numbers.waive_group)}</b>"
-        said += f" {more} more would leave at once if {named} were {term('waived', 'waiver')}."
+        least = first_letter_up(numbers.waive_least)
+        waived = term("waived", "waiver")
+        said += f" {least}{more} more would leave at once if {named} were {waived}."
     if numbers.orphan_bytes:
         said += f" {markup.strong(markup.size(numbers.orphan_bytes), ORPHAN)} in orphans."
     once = f"{markup.size(numbers.at_once_bytes)} leave {term('at once', 'freed at once')}"

@@ -29,7 +29,7 @@ from dashboard.ui.session.context import (
 )
 from dashboard.views import formats
 from dashboard.views.facts import UNDECLARED
-from dashboard.views.headline import alive_said, blockers_listed
+from dashboard.views.headline import alive_said, at_least, blockers_listed
 from dashboard.views.topic_rows import (
     Filters,
     TopicRow,
@@ -223,7 +223,7 @@ def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
 def _label(group: str, freed: int, of_it: Sequence[Blocker], now: datetime) -> str:
     # Of a living group its members are enough: the label has one line.
     alive = alive_said(of_it, now).partition(", last commit")[0]
-    return f"**{plain(group)}** · {formats.size(freed)} :small[{plain(alive)}]"
+    return f"**{plain(group)}** · {at_least(of_it)}{formats.size(freed)} :small[{plain(alive)}]"
 
 
 # A strip per partition: log start to high watermark, each group's commit, and the target.

@@ -101,6 +101,7 @@ class Headline:
     uncommitted_topics: tuple[str, ...]
     waive_group: str | None
     waive_bytes: int
+    waive_least: str  # "at least " where they are those of a part of its partitions
     orphan_bytes: int | None
     guarded_bytes: int | None = 0
     guarded: Sequence[Guarded] = ()
@@ -136,7 +137,7 @@ def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
     """The numbers from the committed target's facts and the findings `blockers` and `disks`."""
     consumed = topics_where(facts, "consumed")
     declared = facts.filter(facts["readers_declared"])
-    group, freed = top_blocker(blockers)
+    group, freed, rows = next(iter(blockers_listed(blockers, 1)), (None, 0, []))
     known = set(pc.unique(declared["topic"]).to_pylist())
     uncommitted = facts.filter(pc.is_null(facts["target_offset"]))
     return Headline(
@@ -151,6 +152,7 @@ def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
         uncommitted_topics=tuple(sorted(pc.unique(uncommitted["topic"]).to_pylist())),
         waive_group=group,
         waive_bytes=freed,
+        waive_least=at_least(rows),
         orphan_bytes=_orphans(disks),
         guarded_bytes=known_total(facts, "bytes_likely", "guarded"),
         guarded=tuple(by_guard(facts)),
@@ -161,12 +163,6 @@ def _orphans(disks: pa.Table) -> int | None:
     found = [known_total(disks, name) for name in ("stray_bytes", "orphan_bytes")]
     known = [size for size in found if size is not None]
     return sum(known) if known else None
-
-
-def top_blocker(blockers: pa.Table) -> tuple[str | None, int]:
-    """The group whose waiver frees most, over all topics, and those bytes."""
-    rows = blockers_by_group(blockers, 1)
-    return (rows[0][0], rows[0][1]) if rows and rows[0][1] > 0 else (None, 0)
 
 
 def alive_said(found: Sequence[Blocker], now: datetime) -> str:
@@ -249,7 +245,7 @@ def next_steps(
             Step(
                 "group",
                 f"Ask whose group {numbers.waive_group} is, and whether it may be waived: that "
-                f"would free {formats.size(numbers.waive_bytes)} at once"
+                f"would free {numbers.waive_least}{formats.size(numbers.waive_bytes)} at once"
                 f"{beside(price, numbers.waive_bytes)}",
                 (numbers.waive_group,),
             )

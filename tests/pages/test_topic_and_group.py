@@ -371,8 +371,15 @@ def test_bytes_without_those_of_some_partitions_are_called_the_least(
     pq.write_table(table.set_column(column, "unmeasured", missed), file)
 
     label = "**billing-replay** holds back at least 6.8 GiB"
-    assert label in read(said(open_page(variant=None)))
+    overview = read(said(open_page(variant=None)))
+    assert label in overview
+    assert re.search(r"At least (<[^>]*>)*6\.8 GiB(<[^>]*>)* more would leave at once", overview)
+    assert "would free at least 6.8 GiB at once" in overview
+    box = open_page("reclaimable", None).checkbox(key="waive billing-replay")
+    assert "**billing-replay** · at least 6.8 GiB" in read(box.label)
     topic = open_page("topic", None, name="orders")
     assert label in read(said(topic))
     assert "at least 6.8 GiB at once" in read(topic.button(key="waive billing-replay").label)
-    assert "holds back at least" in said(open_page("group", None, name="billing-replay"))
+    group = said(open_page("group", None, name="billing-replay"))
+    assert "without it: at least 6.8 GiB more at once" in read(group), "the button"
+    assert group.count("at least ") == 5, "both sums, both bytes of its topic, and the button"

@@ -49,3 +49,5 @@ def test_findings_of_a_slow_watch_are_given_its_time(tmp_path: Path) -> None:
             pass
         found = age_of(cluster, analysis, NOON, MINUTE).unusable
         assert unusable in found and bool(unusable) == bool(found)
+    attempts.left(cluster, NOON, print)
+    assert "3 x 60 s" in age_of(cluster, analysis, NOON, MINUTE).unusable, "nobody collects now"

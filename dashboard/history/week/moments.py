@@ -20,6 +20,7 @@ from dashboard.history.week.rows import ABSENT, GONE, Memory, Rows
 from dashboard.safety.committed_offsets import EPOCH_ENDS
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import replicas_proper
 
 Floats = npt.NDArray[np.float64]
 _OFFSETS = ["log_start_offset", "last_stable_offset", "high_watermark", "leader_epoch"]
@@ -144,9 +145,8 @@ def _moment(
     log_start, last_stable, high_watermark, leader_epoch = _offsets(
         read("partitions", ["topic_no", "partition", *_OFFSETS]), rows, topic_of
     )
-    size_bytes, replicas = _sizes(
-        read("replicas", ["topic_no", "partition", "size_bytes"]), rows, topic_of
-    )
+    copies = read("replicas", ["topic_no", "partition", "size_bytes", "is_future", "error"])
+    size_bytes, replicas = _sizes(copies.filter(replicas_proper(copies)), rows, topic_of)
     fullest = _fullest(store.read("snapshots", snapshot, "log_dirs", _LOG_DIRS))
     cut = _see(store, manifest, rows, commits, memory=memory, step=step)
     complete = not manifest.details.get("groups_incomplete")

@@ -30,6 +30,7 @@ from dashboard.policies.matching import owner_of
 from dashboard.settings.policies.policy import REPARTITION, Policy
 from dashboard.store.clocks import clock_was_right, times
 from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import replicas_proper
 
 _DEAD = ("Dead", "Empty")
 _ANY = Policy("any", preset=REPARTITION, committed_by="owner")
@@ -198,7 +199,7 @@ def _incomplete(store: ClusterStore, newest: str, listed: pa.Table) -> tuple[str
 MOST_SNAPSHOTS = 48
 _NEWEST = MOST_SNAPSHOTS // 2  # the others are spread over the time before
 _OFFSETS = ["topic_no", "partition", "leader_id", "log_start_offset", "high_watermark"]
-_SIZES = ["topic_no", "partition", "size_bytes", "is_leader", "is_future"]
+_SIZES = ["topic_no", "partition", "size_bytes", "is_leader", "is_future", "error"]
 _COMMITS = ["group_id", "topic_no", "partition", "committed_offset"]
 _GONE = ("SNAPSHOT_NOT_FOUND", "STORE_UNREADABLE")
 
@@ -351,12 +352,12 @@ def _spread(column: pa.ChunkedArray, at: Ints, count: int) -> Ints:
 
 def _bytes(replicas: pa.Table, at: Ints, count: int) -> tuple[Ints, Ints]:
     """The leader's bytes, and those of all replicas: unknown where one of them is."""
+    proper = replicas_proper(replicas)
+    replicas, at = replicas.filter(proper), at[proper.to_numpy()]
     size = integers(replicas["size_bytes"], ABSENT)
-    future, leads = (
-        pc.fill_null(replicas[name], False).to_numpy() for name in ("is_future", "is_leader")
-    )
+    leads = pc.fill_null(replicas["is_leader"], False).to_numpy()
     own = np.full(count, ABSENT, dtype=np.int64)
-    own[at[leads & ~future]] = size[leads & ~future]
+    own[at[leads]] = size[leads]
     total = np.full(count, 0, dtype=np.int64)
     np.add.at(total, at, size)
     lacking = np.bincount(at, weights=size < 0, minlength=count) > 0

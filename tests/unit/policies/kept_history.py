@@ -14,7 +14,7 @@ import pytest
 from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.store.buckets import LONG
 from dashboard.store.snapshots import ClusterStore, Store
-from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES, UNASSIGNED
 from tests.support.sample_partitions import table_of
 
 CLUSTER = "c1"
@@ -33,6 +33,7 @@ class Log:
     stable: int | None = None
     size_bytes: int | None = -1  # of each replica; -1: BYTES a record
     topic_id: str = ""
+    besides: bool = False  # a copy for another log dir, and an old folder on a broker without it
 
     @property
     def replica_bytes(self) -> int | None:
@@ -96,6 +97,12 @@ def snapshot(
             }
             for b in (1, 2)
         ]
+        if log.besides:
+            other = {**place, "log_dir": "/e", "size_bytes": 10**9}
+            tables["replicas"] += [
+                {**other, "broker_id": 1, "is_future": True},
+                {**other, "broker_id": 3, "is_leader": False, "error": UNASSIGNED},
+            ]
         tables["group_offsets"] += [
             {**place, "group_id": g, "committed_offset": o} for g, o in log.commits.items()
         ]

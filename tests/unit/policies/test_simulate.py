@@ -92,6 +92,12 @@ def test_a_backlog_grows_without_the_policy_and_is_taken_at_each_snapshot_with_i
     assert "at most once, where the policy may start one every 30 s" in told(found)
 
 
+def test_what_is_no_replica_of_its_partition_adds_no_bytes(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 50}, besides=True)], [Log(200, {"g": 150}, besides=True)]])
+    assert backlogs(week(cluster, policy(), NOON)) == [(1000, 1000), (2000, 3000)]
+
+
 def test_snapshots_count_by_their_own_times_where_one_was_dated_ahead_before_them(
     tmp_path: Path,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -46,6 +47,22 @@ def says(found: Section) -> str:
 
 def cells(found: Section, table: int = 0) -> list[list[str]]:
     return [[cell.text for cell in row] for row in found.tables[table].rows]
+
+
+def test_what_a_waiver_frees_is_called_the_least_where_a_part_is_unknown(
+    cluster: ClusterStore,
+) -> None:
+    source = of_store(cluster)
+
+    def read(name: str) -> pa.Table:
+        table = source.read(name)
+        if name != "blockers":
+            return table
+        column = table.schema.get_field_index("unmeasured")
+        return table.set_column(column, "unmeasured", pa.array([1] * len(table), pa.int64()))
+
+    report = storage_report(replace(source, read=read))
+    assert re.search(r"\. At least \S+ \S+ more would leave at once if", told(report.headline))
 
 
 def test_the_headline_has_the_numbers_of_the_overview(cluster: ClusterStore) -> None:
