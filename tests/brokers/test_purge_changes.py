@@ -124,6 +124,9 @@ def test_what_was_read_of_a_topic_recreated_before_the_plan_counts_for_nothing(
 def test_a_topic_deleted_after_the_plan_refuses(bench: Bench) -> None:
     topic, plan = planned(bench)
     bench.admin.delete_topics([topic])[topic].result(ANSWERS_WITHIN)
+    # Brokers hear of it after the controller: until then its commits alone are missing.
+    until(lambda: topic not in bench.admin.list_topics(timeout=ANSWERS_WITHIN).topics, 30)
+    time.sleep(0.5)
     view = bench.apply(plan)
     assert (view.run.state, view.partitions[0].error) == ("refused", "topic-id-changed")
     assert "deleted" in str(view.partitions[0].message)

@@ -382,16 +382,26 @@ class Execution:
             self._unreadable(error)
             return False
         wait_all, may_resend = self.run.mode == "wait-all", not self.rules.sends_nothing
+        found = [settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend) for r in rows]
         after = [
-            looked_after(
-                r, settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend), entry
-            )
-            for r in rows
-        ]
+            old if new.state == "leader_done" and self._may_arrive(old)
+            else looked_after(old, new, entry)
+            for old, new in zip(rows, found, strict=True)
+        ]  # fmt: skip
         changed = [new for old, new in zip(rows, after, strict=True) if new != old]
         self._record(kind, changed)
         self.rules.saw(changed)
         return any(new.state != old.state for old, new in zip(rows, after, strict=True))
+
+    def _may_arrive(self, row: PartitionRow) -> bool:
+        """Whether followers have yet the time that a request gave them whose answer nobody hears:
+        the worker that sent it is gone.
+        """
+        if self.run.mode != "wait-all" or row.state != "sent" or row.answer_error_code is not None:
+            return False
+        patience = timedelta(milliseconds=self.run.options.timeout_ms)
+        waited = self.now() - row.sent_at if row.sent_at else patience
+        return waited < patience and not self._waited_out()
 
     def _unreadable(self, error: LowwaterError) -> None:
         """Nothing could be read; one entry for each new reason, not for each attempt."""
