@@ -42,6 +42,7 @@ from dashboard.purge.execute.states import (
     run_state,
     settled,
     unasked,
+    unheard,
     unproved_canary,
     without_canary,
 )
@@ -106,6 +107,7 @@ class Execution:
     holding: Holding = field(init=False)
     _watch: Stopwatch = field(init=False)
     _began: Mark = field(init=False)
+    _patience: timedelta = field(init=False)
     _moved_at: datetime | None = None
     _unread: str | None = None
     _refused: RefusedError | None = None
@@ -115,7 +117,7 @@ class Execution:
         options, mode = self.run.options, self.run.mode
         refuse_without_archive(self.run, self.plan, keeps=self.archiving is not None)
         self._watch = Stopwatch(self.now, self.steady)
-        self._began = self._watch.mark()
+        self._began, self._patience = self._watch.mark(), timedelta(milliseconds=options.timeout_ms)
         self.rules = StopRules(self.live, options, mode, self.now)
         self.holding = Holding(
             self.journal, self.run.run_id, self.now, self.read_only, self.may_begin,
@@ -141,6 +143,7 @@ class Execution:
                 break
             else:
                 self.sleep(_PAUSE.total_seconds())
+        self._await_followers()
         self._mover().finish()
         return self._close()
 
@@ -382,26 +385,26 @@ class Execution:
             self._unreadable(error)
             return False
         wait_all, may_resend = self.run.mode == "wait-all", not self.rules.sends_nothing
-        found = [settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend) for r in rows]
-        after = [
-            old if new.state == "leader_done" and self._may_arrive(old)
-            else looked_after(old, new, entry)
-            for old, new in zip(rows, found, strict=True)
-        ]  # fmt: skip
+        found = (settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend) for r in rows)
+        after = [looked_after(old, new, entry) for old, new in zip(rows, found, strict=True)]
         changed = [new for old, new in zip(rows, after, strict=True) if new != old]
         self._record(kind, changed)
         self.rules.saw(changed)
         return any(new.state != old.state for old, new in zip(rows, after, strict=True))
 
-    def _may_arrive(self, row: PartitionRow) -> bool:
-        """Whether followers have yet the time that a request gave them whose answer nobody hears:
-        the worker that sent it is gone.
+    def _await_followers(self) -> None:
+        """Read on where the leader has truncated and nobody hears whether followers have: they get
+        the rest of the time that their request gave them.
         """
-        if self.run.mode != "wait-all" or row.state != "sent" or row.answer_error_code is not None:
-            return False
-        patience = timedelta(milliseconds=self.run.options.timeout_ms)
-        waited = self.now() - row.sent_at if row.sent_at else patience
-        return waited < patience and not self._waited_out()
+        pause = _PAUSE.total_seconds()
+        while self.run.mode == "wait-all" and self._watch.since(self._began) < self._patience:
+            begin = self.now() - self._patience
+            rows = [row for row in self._rows(("leader_done",)) if unheard(row, begin)]
+            if not rows or self.journal.wish(self.run.run_id):
+                break
+            self.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            self._read_and_settle("read", rows)
 
     def _unreadable(self, error: LowwaterError) -> None:
         """Nothing could be read; one entry for each new reason, not for each attempt."""
@@ -410,8 +413,7 @@ class Execution:
             self._unread = error.code
 
     def _waited_out(self) -> bool:
-        patience = timedelta(milliseconds=self.run.options.timeout_ms)
-        return self._moved_at is not None and self.now() - self._moved_at >= patience
+        return self._moved_at is not None and self.now() - self._moved_at >= self._patience
 
     def _give_up(self) -> None:
         """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from dashboard.domain.model import (
     REQUEST_TIMED_OUT,
@@ -141,6 +142,15 @@ def looked_after(before: PartitionRow, after: PartitionRow, entry: int) -> Parti
     """A row that a look has put into a state, with the journal's newest entry when that began."""
     found = after.state in _PLACED and after.state != before.state
     return replace(after, read_after=entry) if found else after
+
+
+def unheard(row: PartitionRow, since: datetime) -> bool:
+    """Whether a leader has truncated and no answer tells of its followers: the worker that sent the
+    request later than `since`, or the connection, was gone before.
+    """
+    if row.state != "leader_done" or row.answer_error_code is not None:
+        return False
+    return row.sent_at is not None and row.sent_at > since
 
 
 def all_arrived(row: PartitionRow) -> bool:

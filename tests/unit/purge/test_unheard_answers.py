@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from tests.unit.purge.facts_of import KEY
@@ -44,15 +46,44 @@ def test_followers_that_arrive_a_moment_later_are_waited_for(
     assert room.journal.verify().ok
 
 
-def test_but_no_longer_than_the_request_would_have_waited(room: Room) -> None:
+def test_meanwhile_it_is_told_what_is_behind_and_records_that_come_back_are(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower that has not truncated is elected: what the leader had done is undone."""
     run_id = sent_by_one_who_was_killed(room)
+    sleep, seen = room.clock.sleep, list[str]()
+
+    def elect(seconds: float) -> None:
+        sleep(seconds)
+        seen.append(room.journal.run(run_id).partitions[0].state)
+        room.live.elect(2)
+
+    monkeypatch.setattr(room.clock, "sleep", elect)
+    assert room.execution(run_id).execute() == "partial"
+    (row,) = room.journal.run(run_id).partitions
+    assert (seen, row.state, row.error) == (["leader_done"], "reverted", "RECORDS_CAME_BACK")
+
+
+@pytest.mark.parametrize("gone", [0, 4, 60])
+def test_but_no_longer_than_the_request_would_have_waited(room: Room, gone: int) -> None:
+    """10 s from its sending on, `gone` of which are over when another worker begins."""
+    run_id = sent_by_one_who_was_killed(room)
+    room.clock.now += timedelta(seconds=gone)
     began = room.clock()
     assert room.execution(run_id).execute() == "partial"
     (row,) = room.journal.run(run_id).partitions
-    assert (row.state, [f.broker_id for f in row.followers if not f.arrived]) == (
-        "leader_done", [2, 3],
-    )  # fmt: skip
-    assert 9 < (room.clock() - began).total_seconds() < 12, "a timeout of 10 s"
+    assert row.state == "leader_done"
+    assert [f.broker_id for f in row.followers if not f.arrived] == [2, 3]
+    left = max(0, 10 - gone)
+    assert left <= (room.clock() - began).total_seconds() < left + 2.5
+
+
+def test_nor_longer_by_a_clock_that_is_set_back(room: Room) -> None:
+    run_id = sent_by_one_who_was_killed(room)
+    room.clock.now -= timedelta(minutes=5)
+    began = room.clock()
+    assert room.execution(run_id).execute() == "partial"
+    assert (room.clock() - began).total_seconds() < 12.5
 
 
 def test_who_waits_for_the_leader_alone_waits_for_nobody(room: Room) -> None:
