@@ -47,17 +47,17 @@ def show() -> None:
     held, freed = (known_total(mine, f"bytes_{of}") for of in ("held_alone", "freed_if_waived"))
     cost = beside(screen.price, freed)
     found = records(mine, Blocker)
-    alive, least = standing(found, screen.now), at_least(found)
+    alive = standing(found, screen.now)
+    least_held, least = at_least(found, "bytes_held_alone"), at_least(found)
     st.html(
-        f'<div class="lw lw-sentence"><strong>{text(name)}</strong> holds back {least}'
+        f'<div class="lw lw-sentence"><strong>{text(name)}</strong> holds back {least_held}'
         f"{markup.strong(markup.size(held), HELD)}; {least}{markup.size(freed)}{text(cost)} would "
         f"leave at once if it were {term('waived', 'waiver')}.<br>"
         f"<small>{text(alive)}</small></div>"
     )
     show_answers(name, rows, f"{least}{formats.size(freed)}")
     over_time.group_line(screen, name)
-    leasts = {row.topic: at_least([row]) for row in found}
-    st.html(topics_html(rows, unread(screen, name), leasts))
+    st.html(topics_html(rows, unread(screen, name), {row.topic: row for row in found}))
 
 
 def standing(found: Sequence[Blocker], now: datetime) -> str:
@@ -101,14 +101,16 @@ def show_answers(group: str, rows: Sequence[Row], freed: str) -> None:
     )
 
 
-def topics_html(rows: Sequence[Row], left: Mapping[str, int], leasts: Mapping[str, str]) -> str:
+def topics_html(rows: Sequence[Row], left: Mapping[str, int], of: Mapping[str, Blocker]) -> str:
     """A line per topic that it has an offset on."""
     lines = (
         (
             markup.link("topic", row["topic"]),
             formats.number(left.get(row["topic"])),
-            leasts[row["topic"]] + markup.size(row["bytes_held_alone"]),
-            leasts[row["topic"]] + markup.size(row["bytes_freed_if_waived"]),
+            *(
+                at_least([of[row["topic"]]], what) + markup.size(row[what])
+                for what in ("bytes_held_alone", "bytes_freed_if_waived")
+            ),
         )
         for row in rows
     )

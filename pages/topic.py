@@ -185,7 +185,7 @@ def show_groups(screen: Screen, blockers: Sequence[Blocker]) -> None:
     """Its groups, whether anybody reads on for them, each a link to its own page."""
     st.html('<div class="lw"><h2>Groups</h2></div>')
     for row in blockers:
-        size = headline.at_least([row]) + formats.size(row.bytes_held_alone)
+        size = headline.at_least([row], "bytes_held_alone") + formats.size(row.bytes_held_alone)
         held = f" holds back {size}" if row.bytes_held_alone else ""
         alive = markup.plain(alive_said([row], screen.now))
         label = f"**{markup.plain(row.group_id)}**{held}{',' if held else ':'} {alive}"

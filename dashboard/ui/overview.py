@@ -313,7 +313,7 @@ def blockers(screen: Screen) -> None:
     )
     for group, held, of_it in rows:
         alive = plain(alive_said(of_it, screen.now))
-        least = headline.at_least(of_it)
+        least = headline.at_least(of_it, "bytes_held_alone")
         label = f"**{plain(group)}** holds back {least}{formats.size(held)}, {alive}"
         routes.link("group", label, name=group)
     if not rows and unknown_blockers(table):

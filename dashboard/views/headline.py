@@ -178,10 +178,12 @@ def alive_said(found: Sequence[Blocker], now: datetime) -> str:
     return f"{who}, last commit {formats.ago(last, now)}" if last else who
 
 
-def at_least(found: Iterable[Blocker]) -> str:
-    """What stands before bytes of these rows where those of some partitions are not in them."""
+def at_least(found: Iterable[Blocker], what: str = "bytes_freed_if_waived") -> str:
+    """What stands before these rows' bytes, summed, where those of some partitions are not in
+    them; `what` names their column.
+    """
     rows = list(found)
-    known = any(row.bytes_held_alone is not None for row in rows)
+    known = any(getattr(row, what) is not None for row in rows)
     return "at least " if known and any(row.unmeasured for row in rows) else ""
 
 

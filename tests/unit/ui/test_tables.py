@@ -9,13 +9,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dashboard.store.finding_rows import Blocker
 from dashboard.store.snapshots import ClusterStore
 from dashboard.ui import fleet, making_room, overview, reclaimable, treemap
 from dashboard.ui.components import markup
 from dashboard.ui.session.context import Choice
 from dashboard.views import colours, topic_rows
 from dashboard.views.facts import COMMITTED, partition_facts, topics_where
-from dashboard.views.headline import blockers_by_group, headline
+from dashboard.views.headline import at_least, blockers_by_group, headline
 from dashboard.views.topic_rows import Filters, TopicRow
 from tests.support import sample_store
 
@@ -266,3 +267,23 @@ def test_the_table_of_topics_is_small_on_its_way_to_a_browser(cluster: ClusterSt
     many = pd.concat([shown] * 500)
     beside_names = many.memory_usage(index=False, deep=True).drop("Topic").sum()
     assert beside_names / len(many) < 60
+
+
+@pytest.mark.parametrize(
+    ("held", "freed", "unmeasured", "said"),
+    [
+        (9, 5, 2, ("at least ", "at least ")),
+        (9, None, 2, ("at least ", "")),  # not "at least unknown"
+        (None, None, 2, ("", "")),
+        (9, 5, 0, ("", "")),
+        (9, 5, None, ("", "")),  # of an analysis that did not count them
+    ],
+)
+def test_bytes_of_a_part_are_the_least_where_any_are_known(
+    held: int | None, freed: int | None, unmeasured: int | None, said: tuple[str, str]
+) -> None:
+    row = Blocker("g", "t", freed, None, 0, held, None, unmeasured)
+    whole = replace(row, topic="u", unmeasured=0)
+    for rows in ([row], [row, replace(row, topic="u")]):
+        assert (at_least(rows, "bytes_held_alone"), at_least(rows)) == said
+    assert at_least([whole], "bytes_held_alone") == at_least([whole]) == ""
