@@ -245,9 +245,10 @@ class Connection:
             self._busy.add(wire)
         try:
             wire.open(patience)
-        except ClusterError as error:
-            self._busy.discard(wire)
-            self._note(address, error)
+        except BaseException as error:
+            self._give_back(address, wire)  # closed as it is, it is nobody's any more
+            if isinstance(error, ClusterError):
+                self._note(address, error)
             raise
         return wire
 

@@ -13,6 +13,7 @@ import pytest
 
 from dashboard.cluster import topics
 from dashboard.cluster.connection import connection
+from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.protocol.messages import DeleteRecordsResponse
 from dashboard.core.errors import ClusterError
@@ -194,6 +195,37 @@ def test_connections_of_a_busier_moment_end_while_fewer_are_used(
             asked.ask(1, lambda *_: None)
             time.sleep(0.01)
         assert sockets(one, most=1) == 1
+
+
+class Watched(set[Any]):
+    """Busy wires, which others look through under a lock."""
+
+    def __init__(self, lock: Any) -> None:
+        super().__init__()
+        self.lock, self.unlocked = lock, 0
+
+    def discard(self, wire: Any) -> None:
+        self.unlocked += not self.lock.locked()
+        super().discard(wire)
+
+
+@pytest.mark.parametrize("fault", [ClusterError("it is down", "Start it."), RuntimeError("odd")])
+def test_a_connection_that_could_not_be_opened_is_not_busy(
+    two: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """Changed while `ask_any` looks through it, the set of busy ones would end the whole watch."""
+
+    def fails(wire: Wire, _: float) -> None:
+        wire.close()
+        raise fault
+
+    with open_live(two[0]) as live:
+        asked = live._connection
+        asked._busy = watched = Watched(asked._lock)
+        monkeypatch.setattr(Wire, "open", fails)
+        with pytest.raises(type(fault)):
+            asked.ask(1, lambda *_: None, once=True)
+        assert (set(watched), watched.unlocked) == (set(), 0)
 
 
 def test_brokers_lists_the_dead_with_a_reason(two: tuple[FakeBroker, FakeBroker]) -> None:
