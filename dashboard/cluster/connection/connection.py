@@ -101,7 +101,8 @@ class Connection:
     ) -> Any:
         """Ask one broker. `patience` in seconds replaces the connection's timeout.
 
-        `once` is for requests that change something: a new connection, and never a repetition.
+        `once` is for requests that change something: a connection of its own, which ends with the
+        answer, and never a repetition.
         Raises BrokerError: ANSWER_LOST when the request may have been carried out; any other code
         (BROKER_UNREACHABLE, TLS_FAILED, AUTHENTICATION_FAILED, …) when nothing was sent.
         """
@@ -205,10 +206,15 @@ class Connection:
                 if error.code != "ANSWER_LOST" or _hung(error):
                     raise
         wire = self._open(address, min(deadline - time.monotonic(), self.timeout_seconds))
-        return self._ask_wire(address, wire, question, deadline)
+        return self._ask_wire(address, wire, question, deadline, once)
 
     def _ask_wire(
-        self, address: tuple[str, int], wire: Wire, question: Ask, deadline: float
+        self,
+        address: tuple[str, int],
+        wire: Wire,
+        question: Ask,
+        deadline: float,
+        once: bool = False,
     ) -> Any:
         try:
             return question(wire, deadline)
@@ -216,6 +222,8 @@ class Connection:
             self._note(address, error)
             raise
         finally:
+            if once:  # kept, each request that changes something would leave one more behind
+                wire.close()
             self._give_back(address, wire)
 
     def _take_idle(self, address: tuple[str, int]) -> Wire | None:
@@ -237,17 +245,23 @@ class Connection:
             self._busy.add(wire)
         try:
             wire.open(patience)
-        except ClusterError as error:
-            self._busy.discard(wire)
-            self._note(address, error)
+        except BaseException as error:
+            self._give_back(address, wire)  # closed as it is, it is nobody's any more
+            if isinstance(error, ClusterError):
+                self._note(address, error)
             raise
         return wire
 
     def _give_back(self, address: tuple[str, int], wire: Wire) -> None:
         with self._lock:
             self._busy.discard(wire)
-            if not wire.closed:
-                self._idle.setdefault(address, []).append((wire, time.monotonic()))
+            if wire.closed:
+                return
+            now, idle = time.monotonic(), self._idle.setdefault(address, [])
+            idle.append((wire, now))
+            # The newest is taken first: those of a busier moment would never come up, nor end.
+            while now - idle[0][1] >= _IDLE_SECONDS:
+                idle.pop(0)[0].close()
 
     def _is_silent(self, address: tuple[str, int]) -> bool:
         return time.monotonic() < self._silent_until.get(address, 0.0)

@@ -220,13 +220,19 @@ def _bad(key: str, problem: str) -> SettingsError:
 # Fetches OAuth bearer tokens by client credentials (RFC 6749, section 4.4) for SASL (KIP-768).
 
 _EARLY_SECONDS = 30.0
+_LONGEST_ANSWER = 1 << 20
 _LONGEST_REFUSAL = 4096
 _PREFIX = "sasl.oauthbearer."
 _AUTHORITY = "https.ca.location"
+_TOO_LATE = "no answer in time"
 
 
 class OidcTokens:
-    """One token at a time, asked for again half a minute before it ends."""
+    """One token at a time, asked for again half a minute before it ends.
+
+    Thread-safe: connections that open side by side fetch it once. What came of it where none came
+    stands for as long again as it took: an endpoint that hangs is waited for once, not by each.
+    """
 
     def __init__(
         self, url: str, client_id: str, client_secret: str, scope: str, authority: str = ""
@@ -238,6 +244,8 @@ class OidcTokens:
         self._scope = scope
         self._token = ""
         self._good_until = 0.0
+        self._failure: ClusterError | None = None
+        self._failed_until = 0.0
         self._lock = threading.Lock()
 
     @classmethod
@@ -263,17 +271,32 @@ class OidcTokens:
 
     def token(self, timeout_seconds: float) -> str:
         """A token that is still good. Raises ClusterError AUTHENTICATION_FAILED."""
-        with self._lock:
+        deadline = time.monotonic() + timeout_seconds
+        if not self._lock.acquire(timeout=timeout_seconds):
+            raise self._refused(_TOO_LATE)
+        try:
             if time.monotonic() >= self._good_until:
-                self._refresh(timeout_seconds)
+                self._fetch(deadline)
             return self._token
+        finally:
+            self._lock.release()
 
     def forget(self) -> None:
         """A broker refused the token: the next one is fetched, its keys may have changed."""
-        with self._lock:
-            self._good_until = 0.0
+        self._good_until = 0.0  # without the lock: whoever fetches one now fetches a newer one
 
-    def _refresh(self, timeout_seconds: float) -> None:
+    def _fetch(self, deadline: float) -> None:
+        began = time.monotonic()
+        if self._failure is not None and began < self._failed_until:
+            raise self._failure
+        try:
+            self._refresh(deadline)
+        except ClusterError as error:
+            self._failure = ClusterError(error.message, error.next_step, code=error.code)
+            self._failed_until = 2 * time.monotonic() - began
+            raise
+
+    def _refresh(self, deadline: float) -> None:
         import urllib.error  # slow to import, and only this way of signing in needs them
         import urllib.parse
         import urllib.request
@@ -283,13 +306,16 @@ class OidcTokens:
         headers = {"Authorization": f"Basic {self._basic}", "Accept": "application/json"}
         request = urllib.request.Request(self.url, body.encode(), headers)
         try:
-            with _opener(self._tls).open(request, timeout=timeout_seconds) as answer:
-                found = json.load(answer)
+            left = max(0.001, deadline - time.monotonic())
+            with _opener(self._tls).open(request, timeout=left) as answer:
+                found = json.loads(_body(answer, deadline, _LONGEST_ANSWER))
             token = str(found["access_token"])
             lifetime = _lifetime(found.get("expires_in"), token)
         except urllib.error.HTTPError as error:
-            with error:
-                raise self._refused(f"{error}{_said(error.read(_LONGEST_REFUSAL))}") from error
+            said = ""
+            with error, suppress(OSError, ValueError, HTTPException):
+                said = _said(_body(error, deadline, _LONGEST_REFUSAL))
+            raise self._refused(f"{error}{said}") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._refused(str(error)) from error
         except (HTTPException, ArithmeticError, RecursionError) as error:  # no HTTP, or no sense
@@ -336,6 +362,18 @@ def _opener(tls: ssl.SSLContext) -> urllib.request.OpenerDirector:
             return None
 
     return urllib.request.build_opener(NoRedirect, urllib.request.HTTPSHandler(context=tls))
+
+
+def _body(answer: Any, deadline: float, most: int) -> bytes:
+    """All that it says, in `most` bytes and by the deadline: a socket's time is each receive's."""
+    body = b""
+    while piece := answer.read1(most):
+        body += piece
+        if len(body) > most:
+            raise ValueError(f"its answer is longer than {most} bytes")
+        if time.monotonic() >= deadline:
+            raise TimeoutError(_TOO_LATE)
+    return body
 
 
 def _said(body: bytes) -> str:

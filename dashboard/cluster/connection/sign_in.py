@@ -16,8 +16,11 @@ from dashboard.cluster.connection.security import Security
 
 def begin(mechanism: str, security: Security, deadline: float) -> Any:
     """A dialogue with `auth_bytes`, `receive` and `is_done`; tokens are fetched by `deadline`."""
+    name = security.username
+    if mechanism.startswith("SCRAM-"):  # RFC 5802's spelling, which kafka-python leaves to us
+        name = name.replace("=", "=3D").replace(",", "=2C")
     return get_sasl_mechanism(mechanism)(
-        sasl_plain_username=security.username,
+        sasl_plain_username=name,
         sasl_plain_password=security.password,
         sasl_mechanism=mechanism,
         sasl_oauth_token_provider=_Tokens(security, deadline),

@@ -70,7 +70,7 @@ class Wire:
         """
         deadline = time.monotonic() + timeout_seconds
         try:
-            self._connect(timeout_seconds)
+            self._connect(deadline)
             self._negotiate(deadline)
             if self._security.mechanism:
                 self._sign_in(deadline)
@@ -156,13 +156,13 @@ class Wire:
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
 
-    def _connect(self, timeout_seconds: float) -> None:
-        patience = max(timeout_seconds, 0.001)  # none may be left, and less than none is an error
+    def _connect(self, deadline: float) -> None:
         try:
-            plain = socket.create_connection((self.host, self.port), timeout=patience)
+            plain = _dialled(self.host, self.port, deadline)
         except (OSError, UnicodeError) as error:  # a host that no name can be, too
             raise unreachable(self.address, str(error)) from error
         self._socket = plain
+        plain.settimeout(_left(deadline))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._security.tls is None:
             return
@@ -249,7 +249,7 @@ class Wire:
         if self.closed or self._socket is None or time.monotonic() >= deadline:
             raise unreachable(self.address, "the connection is closed or its time is up")
         try:
-            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            self._socket.settimeout(_left(deadline))
             self._socket.sendall(frame)
             answer = memoryview(self._receive(deadline))
             if int.from_bytes(answer[:4], "big") != self._correlation:
@@ -285,6 +285,34 @@ class Wire:
                 raise ConnectionResetError("it closed the connection")
             view = view[got:]
         return bytes(buffer)
+
+
+def _dialled(host: str, port: int, deadline: float) -> socket.socket:
+    """A connection to the first address of a name that takes it; of the time left to the rest,
+    each gets an equal part. Raises OSError or UnicodeError; a TimeoutError where one was silent.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    errors: list[OSError] = []
+    for at, (family, kind, protocol, _, address) in enumerate(found):
+        try:
+            one = socket.socket(family, kind, protocol)
+        except OSError as error:  # a family that this machine does not speak
+            errors.append(error)
+            continue
+        try:
+            one.settimeout(_left(deadline) / (len(found) - at))
+            one.connect(address)
+        except OSError as error:
+            one.close()
+            errors.append(error)
+        else:
+            return one
+    raise next((e for e in errors if isinstance(e, TimeoutError)), errors[-1])
+
+
+def _left(deadline: float) -> float:
+    """Seconds for a socket: none may be left, and less than none is an error."""
+    return max(deadline - time.monotonic(), 0.001)
 
 
 def metadata_of_nothing(at: Wire) -> Any:

@@ -13,7 +13,9 @@ import pytest
 
 from dashboard.cluster import topics
 from dashboard.cluster.connection import connection
+from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.live import LiveCluster, connect
+from dashboard.cluster.protocol.messages import DeleteRecordsResponse
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
 from tests.support.fake_broker import DROP, HANG, FakeBroker, topic
@@ -151,6 +153,79 @@ def test_a_connection_cut_while_idle_is_opened_again_for_a_read(
         one.cut()
         other.cut()
         assert list(live.topics(None)) == ["orders"]
+
+
+def sockets(broker: FakeBroker, *, most: int) -> int:
+    """How many of a broker's connections stand, once they are no more than that, or in a while."""
+    until = time.monotonic() + 10
+    while (count := sum(s.fileno() >= 0 for s in broker._sockets)) > most:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.01)
+    return count
+
+
+def test_requests_that_change_something_leave_no_connection_behind(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    """A service of policies sends them for months on one connection to the cluster."""
+    one, _ = two
+    one.answers[21] = lambda _, version: DeleteRecordsResponse(version=version, topics=[])
+    with open_live(one) as live:
+        for _ in range(8):
+            live.delete_records(1, {TopicPartition("orders", 0): 10}, timeout_ms=100)
+            live.offsets([TopicPartition("orders", 0)])
+        assert len(live._connection._idle["127.0.0.1", one.port]) <= 2
+        assert sockets(one, most=2) <= 2
+    assert one.connections >= 8
+
+
+def test_connections_of_a_busier_moment_end_while_fewer_are_used(
+    two: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = two
+    with open_live(one) as live:
+        asked = live._connection
+        both = threading.Barrier(2)
+        asked.side_by_side({n: lambda: asked.ask(1, lambda *_: both.wait(60)) for n in range(2)})
+        assert sockets(one, most=2) == 2
+        monkeypatch.setattr(connection, "_IDLE_SECONDS", 0.3)
+        until = time.monotonic() + 0.6
+        while time.monotonic() < until:
+            asked.ask(1, lambda *_: None)
+            time.sleep(0.01)
+        assert sockets(one, most=1) == 1
+
+
+class Watched(set[Any]):
+    """Busy wires, which others look through under a lock."""
+
+    def __init__(self, lock: Any) -> None:
+        super().__init__()
+        self.lock, self.unlocked = lock, 0
+
+    def discard(self, wire: Any) -> None:
+        self.unlocked += not self.lock.locked()
+        super().discard(wire)
+
+
+@pytest.mark.parametrize("fault", [ClusterError("it is down", "Start it."), RuntimeError("odd")])
+def test_a_connection_that_could_not_be_opened_is_not_busy(
+    two: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """Changed while `ask_any` looks through it, the set of busy ones would end the whole watch."""
+
+    def fails(wire: Wire, _: float) -> None:
+        wire.close()
+        raise fault
+
+    with open_live(two[0]) as live:
+        asked = live._connection
+        asked._busy = watched = Watched(asked._lock)
+        monkeypatch.setattr(Wire, "open", fails)
+        with pytest.raises(type(fault)):
+            asked.ask(1, lambda *_: None, once=True)
+        assert (set(watched), watched.unlocked) == (set(), 0)
 
 
 def test_brokers_lists_the_dead_with_a_reason(two: tuple[FakeBroker, FakeBroker]) -> None:

@@ -7,6 +7,8 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,23 @@ class _Endpoint(BaseHTTPRequestHandler):
     answers: list[dict[str, Any]]
     asked: list[tuple[str, dict[str, list[str]]]]
     status = 200
+    hangs: threading.Event | None = None  # until then no answer comes
+    pieces: int = 0  # instead of an answer, as many bytes of one, at a pace
 
     def do_POST(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         self.asked.append((self.headers["Authorization"], form))
+        if self.hangs is not None:
+            self.hangs.wait(60)
+            return
+        if self.pieces:
+            self.send_response(self.status)
+            self.end_headers()
+            with suppress(OSError):  # it is not listened to so long
+                for _ in range(self.pieces):
+                    self.wfile.write(b" ")
+                    time.sleep(0.05)
+            return
         body = json.dumps(self.answers.pop(0)).encode()
         self.send_response(self.status)
         self.send_header("Location", "/elsewhere")
@@ -39,6 +54,7 @@ class _Endpoint(BaseHTTPRequestHandler):
 @pytest.fixture
 def endpoint() -> Iterator[Any]:
     _Endpoint.answers, _Endpoint.asked, _Endpoint.status = [], [], 200
+    _Endpoint.hangs, _Endpoint.pieces = None, 0
     with HTTPServer(("127.0.0.1", 0), _Endpoint) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -128,6 +144,63 @@ def test_a_redirect_is_not_followed_with_the_secret(endpoint: Any) -> None:
     with pytest.raises(ClusterError, match="302"):
         tokens(endpoint).token(60)
     assert len(_Endpoint.asked) == 1
+
+
+def test_an_endpoint_that_hangs_is_waited_for_once(endpoint: Any) -> None:
+    """By each connection that opens meanwhile, and by the next ones for as long again."""
+    _Endpoint.hangs = threading.Event()
+    source = tokens(endpoint)
+    began = time.monotonic()
+    with ThreadPoolExecutor(6) as pool:
+        waited = [pool.submit(source.token, 1.5) for _ in range(6)]
+        refused = [one.exception() for one in waited]
+    took = time.monotonic() - began
+    with pytest.raises(ClusterError, match="gave no token"):
+        source.token(1.5)
+    _Endpoint.hangs.set()
+    assert took < 4.5, "as many times as long, one after the other"
+    assert [getattr(error, "code", error) for error in refused] == ["AUTHENTICATION_FAILED"] * 6
+    assert len(_Endpoint.asked) == 1
+
+
+def test_who_has_less_time_than_the_one_that_fetches_waits_no_longer(endpoint: Any) -> None:
+    _Endpoint.hangs = threading.Event()
+    source = tokens(endpoint)
+    with ThreadPoolExecutor(1) as pool:
+        patient = pool.submit(source.token, 60)
+        while not _Endpoint.asked:
+            time.sleep(0.01)
+        with pytest.raises(ClusterError, match="no answer in time"):
+            source.token(0.1)
+        source.forget()  # nor does who was refused one wait
+        _Endpoint.hangs.set()
+        assert isinstance(patient.exception(60), ClusterError)
+
+
+def test_a_quick_refusal_is_no_reason_not_to_ask_again(endpoint: Any) -> None:
+    _Endpoint.status, _Endpoint.answers = 401, [{}, {"access_token": "one", "expires_in": 3600}]
+    source = tokens(endpoint)
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="401"):
+        source.token(60)
+    _Endpoint.status = 200
+    time.sleep(time.monotonic() - began)
+    assert source.token(60) == "one"
+
+
+@pytest.mark.parametrize("status", [200, 401])
+def test_an_answer_that_comes_by_the_byte_ends_with_the_time(endpoint: Any, status: int) -> None:
+    _Endpoint.status, _Endpoint.pieces = status, 200
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="no answer in time" if status == 200 else "401"):
+        tokens(endpoint).token(0.5)
+    assert time.monotonic() - began < 5
+
+
+def test_an_answer_that_is_too_long_is_no_token(endpoint: Any) -> None:
+    _Endpoint.answers = [{"access_token": "x" * (1 << 20)}]
+    with pytest.raises(ClusterError, match="longer than"):
+        tokens(endpoint).token(60)
 
 
 def test_an_authority_that_is_no_pem_is_named(tmp_path: Path) -> None:
