@@ -61,12 +61,21 @@ def run(args: argparse.Namespace) -> int:
     def remember(cluster: ClusterStore) -> None:
         context.remember(store, cluster.cluster_id, target)
 
+    opened: Mapping[str, str] = {}
+
     def open_live() -> LiveCluster:
+        nonlocal opened
+        refresh()
+        with attempts.connecting(store, target.is_of, utc_now, output.progress, again=True):
+            live = connect(target.client, settings.broker_timeout)
+        opened = target.client
+        return live
+
+    def refresh() -> bool:
         nonlocal target
         with suppress(LowwaterError):  # what cannot be read now: as it was reached before
             target = context.target(args, current.get())
-        with attempts.connecting(store, target.is_of, utc_now, output.progress, again=True):
-            return connect(target.client, settings.broker_timeout)
+        return target.client != opened
 
     output.progress(f"watching {target.bootstrap_servers} every {every.total_seconds():g} s …")
     try:
@@ -82,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
             inventories=args.inventory,
             keep=lambda: current.get().snapshots,
             each_round=lambda: context.respawn(settings),
+            outdated=refresh,
         )
     except KeyboardInterrupt:
         output.progress("watch ended")

@@ -272,19 +272,23 @@ def test_watch_connects_anew_with_what_the_client_config_says_then(
     section = '[clusters.prod]\n"bootstrap.servers" = "h:1"\n'
     _settings(section if by_flag else section + '"client.config" = "client.properties"\n')
 
-    def act(open_live: Any, *_words: Any, **_more: Any) -> None:
+    def act(open_live: Any, *_words: Any, outdated: Any, **_more: Any) -> None:
         for content in ("sasl.password=old\n", "sasl.password=new\n", "half of it", None):
             if content is None:
                 config.unlink()
             else:
                 config.write_text(content)
+            differs.append(outdated())
             with open_live():
                 pass
+            assert not outdated()
         raise KeyboardInterrupt
 
+    differs: list[bool] = []
     loop(act)
     assert main(["watch", *(["--client-config", str(config)] if by_flag else []), "--json"]) == 130
     assert [client["sasl.password"] for client in reached] == ["old", "new", "new", "new"]
+    assert differs == [True, True, False, False]
 
 
 def test_watch_without_a_cluster_is_exit_4(
