@@ -15,6 +15,7 @@ import base64
 import math
 import os
 import re
+import select
 import stat
 import time
 import urllib.error
@@ -23,7 +24,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from http.client import HTTPException
-from pathlib import Path
 from typing import TextIO, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -339,14 +339,29 @@ def shown(source: str) -> str:
 
 def _chunks(source: str, timeout: timedelta, token: str | None) -> Iterator[bytes]:
     if "://" not in source:
-        with Path(source).open("rb") as file:
-            _not_stale(os.fstat(file.fileno()))
-            yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
+        yield from _of_file(source, timeout)
         return
     request = _request(source, token)
     with _opener().open(request, timeout=timeout.total_seconds()) as answer:
         # read1 gives what has arrived: the deadline is looked at between any two of them.
         yield from iter(lambda: answer.read1(_CHUNK_BYTES), b"")
+
+
+def _of_file(source: str, timeout: timedelta) -> Iterator[bytes]:
+    """A named pipe may have no writer, or one that hangs: it is waited for until the time is up."""
+    until = time.monotonic() + timeout.total_seconds()
+    file = os.open(source, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        _not_stale(os.fstat(file))
+        ready = select.poll()
+        ready.register(file, select.POLLIN)
+        while ready.poll(max(0.0, until - time.monotonic()) * 1000):
+            if not (chunk := os.read(file, _CHUNK_BYTES)):
+                return
+            yield chunk
+    finally:
+        os.close(file)
+    raise TimeoutError("nobody wrote into it in time")
 
 
 def _not_stale(file: os.stat_result) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect.collect import collect
-from dashboard.core.errors import ClusterError, LowwaterError
+from dashboard.core.errors import ClusterError, LowwaterError, SettingsError
 from dashboard.core.processes import die_with_parent, environment
 from dashboard.inventory.loading import check_cluster, load_all, load_usable
 from dashboard.settings.sections import SnapshotSettings
@@ -205,6 +205,7 @@ def run(
     inventories: Sequence[str] = (),
     keep: Callable[[], SnapshotSettings] = SnapshotSettings,
     each_round: Callable[[], None] = lambda: None,
+    outdated: Callable[[], bool] = lambda: False,
 ) -> None:
     """Collect every `every` until Ctrl-C (KeyboardInterrupt passes through), or for `rounds`.
 
@@ -214,7 +215,9 @@ def run(
     called once with the cluster's store, to write its connection. `metrics` says where brokers'
     own counts are read, `inventories` names the files of brokers' disks, which are read afresh
     each time; `keep` says how long snapshots stay, asked before any is removed; `each_round` is
-    called before each. `analysis` makes the child's command line out of data folder and cluster
+    called before each. `outdated` says before each whether `open_live` would sign in otherwise by
+    now: then it is opened anew, else brokers that restart would refuse us one by one. `analysis`
+    makes the child's command line out of data folder and cluster
     id; None analyzes nothing.
     Raises ClusterError when the first connection fails, InventoryError when a file cannot be used
     at the start; later outages are events, and the loop goes on.
@@ -233,6 +236,8 @@ def run(
         started, done = time.monotonic(), 0
         while True:
             each_round()
+            if outdated():
+                live = _reopened(live, open_live)
             live = _round(
                 live, open_live, cluster, child, now=now, emit=told, progress=progress,
                 metrics=metrics, inventories=inventories, keep=keep, every=every,
@@ -285,8 +290,9 @@ def _round(
 
 
 def _reopened(live: LiveCluster, open_live: Callable[[], LiveCluster]) -> LiveCluster:
-    # The brokers may have come back elsewhere: begin again at the bootstrap addresses.
-    with suppress(ClusterError):
+    # The brokers may have come back elsewhere: begin again at the bootstrap addresses. Where that
+    # fails, also for what a client config says by now, what is open may do.
+    with suppress(ClusterError, SettingsError):
         fresh = open_live()
         live.close()
         return fresh

@@ -45,6 +45,7 @@ class Purges:
 class Own:
     """One look. `tables` holds only what the newest analysis wrote; None: there is none.
 
+    `name` is the one last read, at first the id.
     `inventoried` are the brokers whose disks were all listed for that analysis. `unreadable`
     names parts (`snapshot`, `findings`, `journal`) that could not be read.
     """
@@ -66,6 +67,7 @@ class Reader:
     cluster: ClusterStore
     journal: Callable[[], JournalReads | None]
     price: Price | None = None
+    _name: str | None = None
     _findings_id: str | None = None
     _tables: Mapping[str, pa.Table] = field(default_factory=dict)
     _inventoried: frozenset[int] = frozenset()
@@ -74,16 +76,17 @@ class Reader:
         """Never raises for one part: what cannot be read is named, the rest is there."""
         failed: list[str] = []
         snapshot = self._part("snapshot", self._snapshot, failed)
+        self._name = self._part("snapshot", lambda: self.cluster.name, failed) or self._name
         if self._part("findings", self._refresh, failed) is None:
             self._findings_id, self._tables, self._inventoried = None, {}, frozenset()
         return Own(
             self.cluster.cluster_id,
-            self.cluster.name,
+            self._name or self.cluster.cluster_id,
             snapshot,
             self._tables,
             self._part("journal", self._purges, failed),
             self._inventoried,
-            tuple(failed),
+            tuple(dict.fromkeys(failed)),
             self.price,
         )
 

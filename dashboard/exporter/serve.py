@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,9 +21,18 @@ class MetricsServer(ThreadingHTTPServer):
     # A port that another program listens on is an error, also where the system would share it.
     allow_reuse_port = False
 
-    def __init__(self, host: str, port: int, render: Callable[[], bytes]) -> None:
-        """Listens at once. Raises UsageError PORT_TAKEN or PORT_INVALID."""
-        self._render, self._lock = render, threading.Lock()
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        render: Callable[[], bytes],
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Listens at once; `tell` gets a line when a request has no answer.
+
+        Raises UsageError PORT_TAKEN or PORT_INVALID.
+        """
+        self._render, self._tell, self._lock = render, tell, threading.Lock()
         try:
             super().__init__((host, port), _Handler)
         except OverflowError as error:
@@ -46,8 +56,11 @@ class MetricsServer(ThreadingHTTPServer):
         with self._lock:
             return self._render()
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A scraper that went away is no news."""
+    def handle_error(self, *_who: object) -> None:
+        """A scraper that went away is no news; anything else is."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError | TimeoutError):
+            self._tell(f"a request for metrics has no answer: {type(error).__name__}: {error}")
 
 
 class _Handler(BaseHTTPRequestHandler):

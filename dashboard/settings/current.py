@@ -24,7 +24,8 @@ class CurrentSettings:
 
     Services, pages and analyses ask before each look, so that a policy, a declaration, a replay
     window or a limit that somebody writes counts at once; so does a file that was not there when
-    the process began. `started` are those that it began with, flags included.
+    the process began, and a client config whose path has stayed (a password that was changed).
+    `started` are those that it began with, flags included.
     """
 
     def __init__(self, started: Settings, environ: Mapping[str, str] = os.environ) -> None:
@@ -32,11 +33,11 @@ class CurrentSettings:
         self.started = started
         self._environ = environ
         self._lock = threading.Lock()
-        self._text: bytes | None = None
+        self._texts: _Texts | None = None
         self._found = self._first = started
         self._source = started.source
         if started.source is not None or started.looked_for:
-            self._text = None if started.source is None else _content(started.source)
+            self._texts = None if started.source is None else _texts(started.source, started)
             self._first = load(started.source, environ)
             self._found = self._here(self._first)
 
@@ -50,11 +51,11 @@ class CurrentSettings:
             self._source = source = self._source or source_of(self.started, self._environ)
             if source is None:
                 return self.started
-            text = _content(source)
-            if text is None or text != self._text:
-                self._text = None
+            texts = _texts(source, self._found)
+            if None in texts or texts != self._texts:
+                self._texts = None
                 self._found = self._read(source)
-                self._text = text if text == _content(source) else None
+                self._texts = texts if texts == _texts(source, self._found) else None
             return self._found
 
     def _read(self, source: Path) -> Settings:
@@ -75,6 +76,14 @@ class CurrentSettings:
 
     def _here(self, found: Settings) -> Settings:
         return replace(found, data=self.started.data, state_dir=self.started.state_dir)
+
+
+_Texts = tuple[bytes | None, ...]
+
+
+def _texts(source: Path, found: Settings) -> _Texts:
+    """What was read for them: their file, and the client configs that it names."""
+    return tuple(_content(file) for file in (source, *found.client_configs))
 
 
 def _content(source: Path) -> bytes | None:

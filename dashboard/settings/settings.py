@@ -122,6 +122,7 @@ class Settings:
     alerts: AlertSettings = field(default_factory=AlertSettings)
     people: PeopleSettings | None = None  # None: one local operator, who may do everything
     source: Path | None = None
+    client_configs: tuple[Path, ...] = ()  # the files whose content is in `clusters`
     looked_for: bool = False  # there was no file in any place where one is looked for
 
     def declaration(self, topic: str) -> TopicDeclaration | None:
@@ -136,7 +137,7 @@ class Settings:
         return self.metrics.get(name, {}), self.prometheus.get(name)
 
 
-_NO_KEYS = ("spark_remote", "metrics", "prometheus", "source", "looked_for")
+_NO_KEYS = ("spark_remote", "metrics", "prometheus", "source", "client_configs", "looked_for")
 _TOP_KEYS = tuple(f.name for f in fields(Settings) if f.name not in _NO_KEYS)
 _METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
 
@@ -283,6 +284,7 @@ def _build(
         alerts=alert_settings(values.get("alerts", {}), where),
         people=people_settings(values["people"], where) if "people" in values else None,
         source=source,
+        client_configs=_client_configs(values.get("clusters", {}), where),
     )
     _check_timeouts(found, where)
     return found
@@ -318,6 +320,11 @@ def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
                 'Add "bootstrap.servers" = "HOST:PORT".',
             )
     return clusters
+
+
+def _client_configs(table: Any, where: str) -> tuple[Path, ...]:
+    named = (own.get("client.config") for _, own in tables(table, "clusters", where))
+    return tuple(Path(str(file)) for file in named if file)
 
 
 def _metrics(table: Any, where: str) -> dict[str, dict[int, str]]:

@@ -41,6 +41,30 @@ def test_each_look_sees_what_the_file_says(file: Path) -> None:
     assert window(current.get()) == timedelta(hours=2)
 
 
+def test_a_client_config_that_changed_counts_though_the_file_that_names_it_did_not(
+    tmp_path: Path,
+) -> None:
+    """As when a Secret is rotated and its ConfigMap is not."""
+    file, config = tmp_path / "lowwater.toml", tmp_path / "client.properties"
+    config.write_text("sasl.password=old\n")
+    file.write_text(f'[clusters.prod]\n"bootstrap.servers" = "h:1"\n"client.config" = "{config}"\n')
+    current = CurrentSettings(load(file, {}), {})
+    assert current.get().clusters["prod"]["sasl.password"] == "old"
+    assert current.get() is current.get(), "what did not change is not read twice"
+    config.write_text("sasl.password=new\n")
+    assert current.get().clusters["prod"]["sasl.password"] == "new"
+    config.unlink()
+    with pytest.raises(SettingsError) as gone:
+        current.get()
+    assert gone.value.code == "CLIENT_CONFIG_UNREADABLE"
+    other = tmp_path / "other.properties"
+    other.write_text("sasl.password=third\n")
+    file.write_text(file.read_text().replace(str(config), str(other)))
+    assert current.get().clusters["prod"]["sasl.password"] == "third"
+    other.write_text("sasl.password=fourth\n")
+    assert current.get().clusters["prod"]["sasl.password"] == "fourth"
+
+
 @pytest.mark.parametrize("wrong", ["[topics", "every = 5", None])
 def test_a_file_that_is_wrong_by_now_is_an_error_until_it_is_mended(
     file: Path, wrong: str | None

@@ -98,6 +98,23 @@ def test_after_an_outage_it_connects_anew(tmp_path: Path) -> None:
     assert (first.closed, second.closed) == (1, 1)
 
 
+def test_it_connects_anew_as_soon_as_it_would_sign_in_otherwise(tmp_path: Path) -> None:
+    """Else brokers that restart refuse the old password, one by one, and the rest still answers."""
+    first, second = FakeLive(), FakeLive()
+    doors: list[Any] = [first, unreachable(), SettingsError("no key", "Correct it."), second]
+
+    def open_live() -> FakeLive:
+        door = doors.pop(0)
+        if isinstance(door, Exception):
+            raise door
+        return door
+
+    asked = iter((False, True, True, True, False))
+    events = run(tmp_path, first, 5, open_live=open_live, outdated=lambda: next(asked))
+    assert [event["event"] for event in events] == ["snapshot"] * 5, "what is open goes on"
+    assert (first.closed, second.closed, doors) == (1, 1, [])
+
+
 def test_slots_that_passed_are_skipped_without_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: 100.0))
     assert watch._next_slot(97.5, timedelta(seconds=1)) == 3

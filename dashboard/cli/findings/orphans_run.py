@@ -264,6 +264,7 @@ def _served(args: argparse.Namespace) -> Iterator[Callable[[Round], None]]:
     with MetricsServer(
         args.host or "127.0.0.1", args.port,
         lambda: own.text(removal_families(last[-1] if last else None)),
+        output.progress,
     ) as server:  # fmt: skip
         serving = threading.Thread(target=server.serve_forever, daemon=True, name="metrics")
         serving.start()

@@ -86,7 +86,7 @@ def _serve(args: argparse.Namespace, reader: Reader, top: int) -> int:
     def render() -> bytes:
         return own.text(own.families(reader.read(), utc_now(), top))
 
-    with MetricsServer(args.host, args.port, render) as server:
+    with MetricsServer(args.host, args.port, render, output.progress) as server:
         output.emit({"url": server.url}, f"{server.url}  (Ctrl-C ends it)", as_json=args.json)
         try:
             server.serve_forever()

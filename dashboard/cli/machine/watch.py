@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import argparse
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from dashboard.cli import context, output
 from dashboard.cli.machine.collect import describe, metrics_sources
 from dashboard.cli.parser import Verbs, add_connection, add_inventory, add_metrics, add_verb
 from dashboard.core.clock import parse_duration, utc_now
-from dashboard.core.errors import UsageError
+from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.core.visible import in_lines
 
 if TYPE_CHECKING:
@@ -60,9 +61,21 @@ def run(args: argparse.Namespace) -> int:
     def remember(cluster: ClusterStore) -> None:
         context.remember(store, cluster.cluster_id, target)
 
+    opened: Mapping[str, str] = {}
+
     def open_live() -> LiveCluster:
+        nonlocal opened
+        refresh()
         with attempts.connecting(store, target.is_of, utc_now, output.progress, again=True):
-            return connect(target.client, settings.broker_timeout)
+            live = connect(target.client, settings.broker_timeout)
+        opened = target.client
+        return live
+
+    def refresh() -> bool:
+        nonlocal target
+        with suppress(LowwaterError):  # what cannot be read now: as it was reached before
+            target = context.target(args, current.get())
+        return target.client != opened
 
     output.progress(f"watching {target.bootstrap_servers} every {every.total_seconds():g} s …")
     try:
@@ -78,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
             inventories=args.inventory,
             keep=lambda: current.get().snapshots,
             each_round=lambda: context.respawn(settings),
+            outdated=refresh,
         )
     except KeyboardInterrupt:
         output.progress("watch ended")

@@ -98,14 +98,14 @@ def opener(args: argparse.Namespace, site: Site) -> Any:
     from dashboard.cluster.live import connect
     from dashboard.store.connections import client_for
 
-    overrides = context.overrides_of(args)
+    def client(settings: Settings) -> dict[str, str]:
+        return client_for(settings, site.store, context.overrides_of(args))
 
     def opened() -> Any:
         settings = site.settings
-        client = client_for(settings, site.store, overrides)
-        return connect(client, settings.broker_timeout, cluster_id=site.store.cluster_id)
+        return connect(client(settings), settings.broker_timeout, cluster_id=site.store.cluster_id)
 
-    client_for(site.settings, site.store, overrides)
+    client(site.settings)
     return opened
 
 

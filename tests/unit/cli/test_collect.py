@@ -263,6 +263,34 @@ def test_watch_prints_one_event_a_line_and_ctrl_c_is_130(
     assert "broker is gone\nnext: Wait." in out
 
 
+@pytest.mark.parametrize("by_flag", [True, False])
+def test_watch_connects_anew_with_what_the_client_config_says_then(
+    loop: Callable[..., None], reached: list[dict[str, str]], by_flag: bool
+) -> None:
+    config = Path("client.properties")
+    config.write_text("sasl.password=old\n")
+    section = '[clusters.prod]\n"bootstrap.servers" = "h:1"\n'
+    _settings(section if by_flag else section + '"client.config" = "client.properties"\n')
+
+    def act(open_live: Any, *_words: Any, outdated: Any, **_more: Any) -> None:
+        for content in ("sasl.password=old\n", "sasl.password=new\n", "half of it", None):
+            if content is None:
+                config.unlink()
+            else:
+                config.write_text(content)
+            differs.append(outdated())
+            with open_live():
+                pass
+            assert not outdated()
+        raise KeyboardInterrupt
+
+    differs: list[bool] = []
+    loop(act)
+    assert main(["watch", *(["--client-config", str(config)] if by_flag else []), "--json"]) == 130
+    assert [client["sasl.password"] for client in reached] == ["old", "new", "new", "new"]
+    assert differs == [True, True, False, False]
+
+
 def test_watch_without_a_cluster_is_exit_4(
     loop: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import RemoteDisconnected
+from pathlib import Path
 
 import pytest
 
+from dashboard.core.clock import utc_now
 from dashboard.core.errors import UsageError
+from dashboard.exporter import own
+from dashboard.exporter.own_reading import Reader
 from dashboard.exporter.serve import MetricsServer
+from tests.support import sample_store
 
 BODY = b"# HELP x y\n# TYPE x gauge\nx 1.0\n"
 
@@ -36,14 +43,24 @@ def renderer() -> Renderer:
     return Renderer()
 
 
+@contextmanager
+def serving(
+    render: Callable[[], bytes], tell: Callable[[str], None] = lambda _: None
+) -> Iterator[MetricsServer]:
+    with MetricsServer("127.0.0.1", 0, render, tell) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @pytest.fixture
 def server(renderer: Renderer) -> Iterator[MetricsServer]:
-    with MetricsServer("127.0.0.1", 0, renderer) as serving:
-        thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield serving
-        serving.shutdown()
-        thread.join()
+    with serving(renderer) as found:
+        yield found
 
 
 def get(url: str, method: str = "GET") -> tuple[int, str, bytes]:
@@ -83,3 +100,40 @@ def test_a_port_that_is_taken_or_none_is_an_error_by_name(server: MetricsServer)
             MetricsServer("127.0.0.1", int(port), lambda: b"")
         assert error.value.code == code
         assert str(port) in error.value.message
+
+
+@pytest.mark.parametrize("read_before", [True, False])
+def test_a_store_that_cannot_be_read_costs_neither_the_answer_nor_the_journals_part(
+    tmp_path: Path, read_before: bool
+) -> None:
+    """Without an answer, alerts on what the journal says would resolve themselves."""
+    cluster = sample_store.write(tmp_path)
+    name = cluster.name if read_before else cluster.cluster_id
+    reader = Reader(cluster, lambda: None)
+    if read_before:
+        reader.read()
+    (tmp_path / cluster.cluster_id / "connection.json").write_text("{")
+    with serving(lambda: own.text(own.families(reader.read(), utc_now(), 5))) as server:
+        status, _, body = get(server.url)
+    lines = body.decode().splitlines()
+    assert status == 200
+    assert 'lowwater_readable{part="snapshot"} 0.0' in lines
+    assert 'lowwater_readable{part="journal"} 1.0' in lines
+    assert "lowwater_purge_reverted_partitions 0.0" in lines
+    assert any(line.startswith("lowwater_snapshot_age_seconds") for line in lines), "it is read"
+    labels = f'cluster="{name}",cluster_id="{cluster.cluster_id}"'
+    assert f"lowwater_cluster_info{{{labels}}} 1.0" in lines
+
+
+def test_a_request_without_an_answer_is_told_and_a_scraper_that_left_is_not() -> None:
+    told: list[str] = []
+    errors: list[Exception] = [BrokenPipeError("gone"), ValueError("a bug")]
+
+    def render() -> bytes:
+        raise errors.pop(0)
+
+    with serving(render, told.append) as server:
+        for _ in range(2):
+            with pytest.raises((RemoteDisconnected, ConnectionError)):
+                get(server.url)
+    assert told == ["a request for metrics has no answer: ValueError: a bug"]

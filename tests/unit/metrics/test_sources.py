@@ -131,6 +131,51 @@ def test_a_file_that_is_no_exposition_is_an_error_by_name(
     assert refused(str(file)).code == code
 
 
+@pytest.mark.parametrize("written", [None, b"", LINE])
+def test_a_named_pipe_that_nobody_writes_into_or_ends_is_left_when_its_time_is_up(
+    written: bytes | None, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "metrics"
+    os.mkfifo(pipe)
+    found: list[BrokerError] = []
+
+    def ask() -> None:
+        found.append(refused(str(pipe), timedelta(seconds=0.5)))
+
+    writer = None if written is None else os.open(pipe, os.O_RDWR)
+    if writer is not None and written:
+        os.write(writer, written)
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(10)
+    if writer is not None:
+        os.close(writer)
+    assert [error.code for error in found] == ["METRICS_TOO_SLOW"]
+
+
+def test_a_named_pipe_is_read_until_its_writer_ends(tmp_path: Path) -> None:
+    pipe = tmp_path / "metrics"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        time.sleep(0.2)  # it comes after the reader
+        with pipe.open("wb", buffering=0) as file:
+            for line in (BODY, b"# " + b"x" * 200_000 + b"\n", LINE):
+                file.write(line)
+                time.sleep(0.05)
+
+    writing = threading.Thread(target=write, daemon=True)
+    writing.start()
+    (metric,) = read(1, str(pipe), SOON)
+    assert (metric.name, metric.value) == (BYTES_OUT, 7.0)
+    writing.join()
+    reader, writer = os.pipe()  # as of a shell's <(…), whose command has ended already
+    os.write(writer, BODY)
+    os.close(writer)
+    assert len(read(1, f"/dev/fd/{reader}", SOON)) == 1
+    os.close(reader)
+
+
 def test_a_file_that_nobody_fills_any_more_is_no_answer_of_now(tmp_path: Path) -> None:
     file = tmp_path / "metrics.prom"
     file.write_text('kafka_server_brokertopicmetrics_bytesout_total{topic="orders"} 12\n')
