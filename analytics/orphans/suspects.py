@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -178,6 +178,21 @@ def scans(snapshot: Manifest) -> dict[tuple[int, str], Any]:
     }
 
 
+class _Gap(TypedDict):
+    log_dir: str | None
+    path: str
+
+
+class _Inventory(TypedDict):
+    """One that a snapshot took in, as its manifest has it."""
+
+    broker_id: int
+    log_dirs: Sequence[str]
+    scanned_at: str
+    gaps: Sequence[_Gap]
+    gaps_total: int
+
+
 @dataclass(frozen=True, slots=True)
 class Gaps:
     """What inventories could not look into: broker, log dir and folder of what was `unread` (no
@@ -221,7 +236,7 @@ def gaps(snapshot: Manifest) -> Gaps:
     return Gaps(frozenset(unread), frozenset(unopened), frozenset(unplaced | more))
 
 
-def _unnamed(found: Mapping[str, Any]) -> bool:
+def _unnamed(found: _Inventory) -> bool:
     """Whether gaps that hide a folder may be among those that the inventory does not name.
 
     Earlier releases named the first hundred of both sorts together: where all of these lie inside
@@ -232,8 +247,8 @@ def _unnamed(found: Mapping[str, Any]) -> bool:
     return found["gaps_total"] > named and (inside < GAPS_NAMED or named - inside >= GAPS_NAMED)
 
 
-def _inventories(snapshot: Manifest) -> Sequence[Mapping[str, Any]]:
-    told: Sequence[Mapping[str, Any]] = snapshot.details.get("inventories", ())
+def _inventories(snapshot: Manifest) -> Sequence[_Inventory]:
+    told: Sequence[_Inventory] = snapshot.details.get("inventories", ())
     return told
 
 
