@@ -50,15 +50,13 @@ class Age:
 
 def age_of(cluster: ClusterStore, analysis: Manifest, now: datetime, every: timedelta) -> Age:
     """That of an analysis; `every` as settings have it. Raises StoreError."""
-    taken_at, clock = _taken_at(cluster, analysis), clock_of(cluster, analysis)
-    return Age(taken_at, now, unusable(taken_at, clock, now, max(told_interval(cluster), every)))
+    taken_at, clock = analysed_at(cluster, analysis), clock_of(cluster, analysis)
+    return Age(taken_at, now, unusable(taken_at, clock, now, every, told_interval(cluster)))
 
 
 def told_interval(cluster: ClusterStore) -> timedelta:
     """How often the watch that runs collects the cluster; 0 where settings alone say it: none does,
     or somebody collects by hand beside it, until its next attempt.
-
-    The slower of both counts: an analysis may take longer than a watch is told to wait.
     """
     made = None
     with suppress(StoreError):  # its trace is damaged
@@ -66,7 +64,7 @@ def told_interval(cluster: ClusterStore) -> timedelta:
     return made.every if made and made.every and made.left_at is None else timedelta(0)
 
 
-def _taken_at(cluster: ClusterStore, analysis: Manifest) -> datetime:
+def analysed_at(cluster: ClusterStore, analysis: Manifest) -> datetime:
     """As the analysed snapshot says; its id may follow one of a clock that ran ahead once."""
     snapshot_id = str(analysis.details.get("snapshot_id"))
     with suppress(StoreError):  # it was pruned: the analysis outlives it
@@ -83,12 +81,17 @@ def clock_of(cluster: ClusterStore, analysis: Manifest) -> str:
     return ""
 
 
-def unusable(taken_at: datetime, clock: str, now: datetime, every: timedelta) -> str:
+def unusable(
+    taken_at: datetime, clock: str, now: datetime, every: timedelta, told: timedelta
+) -> str:
     """Why findings of a snapshot that was `taken_at` do not tell of now; "": they do.
 
-    `clock` as `clock_of` has it, `every`: how often snapshots are taken. A moment that is still to
-    come is no sign of freshness: some clock was wrong, so that nobody knows how old they are.
+    `clock` as `clock_of` has it; snapshots are taken once in `every` by the settings, in `told` as
+    `told_interval` has it. The slower of both counts: an analysis may take longer than a watch is
+    told to wait. A moment that is still to come is no sign of freshness: some clock was wrong, so
+    that nobody knows how old they are.
     """
+    every = max(every, told)
     named = f"the newest findings are of {format_time(taken_at)}"
     age = now - taken_at
     again = "set the clocks right, then collect and analyze again"

@@ -91,7 +91,7 @@ def triggered(policy: Policy, found: Newest, *, now: datetime, every: timedelta)
     if not rows:
         why = f"no findings about {table}: run `lowwater watch`, or collect and analyze"
         return Triggered(False, why)
-    if why := unusable(rows[0].taken_at, found.clock, now, max(found.every, every)):
+    if why := unusable(rows[0].taken_at, found.clock, now, every, found.every):
         return Triggered(False, why)
     if trigger.share is not None:
         return _disk_above(found.disks, trigger.share, trigger.text)
@@ -134,8 +134,8 @@ _T = TypeVar("_T")
 class Newest:
     """Tables of the newest analysis; without any analysis all are empty.
 
-    `clock` as `clock_of` has it, `every` as `told_interval`. Rows tell
-    when the snapshot was taken.
+    `clock` as `clock_of` has it, `every` as `told_interval`. Rows tell when the
+    snapshot was taken.
     """
 
     disks: Sequence[DiskRow] = ()

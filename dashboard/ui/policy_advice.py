@@ -272,7 +272,7 @@ def diagnoses(screen: Screen) -> list[Diagnosis]:
     analysis = screen.findings.manifest.id if screen.findings else ""
     switched = open_journal().policy_states(screen.cluster.cluster_id)
     now = utc_now()
-    stale = unusable(taken_at, "", now, max(told_interval(screen.cluster), screen.settings.every))
+    stale = unusable(taken_at, "", now, screen.settings.every, told_interval(screen.cluster))
     key = (screen.cluster.path, f"{part}", analysis, f"{screen.settings.policies}{switched}{stale}")
     return _diagnosed(screen.cluster, screen.settings, now, key)
 

@@ -53,8 +53,8 @@ def diagnose(
     history = read_history(store, now, rules.window, memory.groups)
     if history is None:
         return []
-    every = max(told_interval(store), settings.every)
-    if (stale := unusable(history.times[-1], "", now, every)) != "":
+    watched = told_interval(store)
+    if (stale := unusable(history.times[-1], "", now, settings.every, watched)) != "":
         return [_not_known(topic, history, f"not known: {stale}") for topic in history.topics]
     if len(history.times) < max(2, rules.least_snapshots) or history.span < rules.least_span:
         short = words.too_short(len(history.times), history.span, rules)

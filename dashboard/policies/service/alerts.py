@@ -17,7 +17,7 @@ from dashboard.core.canonical import written
 from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import SettingsError, StoreError
 from dashboard.core.words import binary
-from dashboard.history.findings_age import age_of, unusable
+from dashboard.history.findings_age import analysed_at, unusable
 from dashboard.policies.matching import Newest, read
 from dashboard.purge.journal.alerts import AlertRow, Event
 from dashboard.purge.journal.journal import Journal
@@ -126,7 +126,7 @@ class Alerts:
         alerts = self.settings.alerts
         if not alerts.on or (alerts.webhook is None and alerts.webhook_file is None):
             return []
-        self._read(now)
+        self._read()
         kinds = [*alerts.on, *([_UNUSABLE] if self._by_findings else [])]
         ends = {k for k in kinds if k not in ("reverted", "new-stray")}
         if self._unusable(now) or not self._disks_told:
@@ -168,8 +168,8 @@ class Alerts:
         """Why there are no findings, or none that tell of now; "": there are."""
         if self._taken_at is None:
             return "there are no findings yet"
-        every = max(self._findings.every, self.settings.every)
-        return unusable(self._taken_at, self._findings.clock, now, every)
+        found = self._findings
+        return unusable(self._taken_at, found.clock, now, self.settings.every, found.every)
 
     @property
     def _disks_told(self) -> bool:
@@ -184,14 +184,13 @@ class Alerts:
             return []
         return [Event(_UNUSABLE, subject, f"{what} are not told: {why}", {"reason": why})]
 
-    def _read(self, now: datetime) -> None:
+    def _read(self) -> None:
         """The findings of the newest analysis, each read once."""
         try:
             store = ClusterStore(Store(self.settings.data), self.cluster_id)
             newest = store.latest("findings")
             if newest is not None and newest != self._analysis:
-                analysis = store.manifest("findings", newest)
-                self._taken_at = age_of(store, analysis, now, self.settings.every).taken_at
+                self._taken_at = analysed_at(store, store.manifest("findings", newest))
                 self._findings = read(store, newest, ("orphans", "disks"))
                 self._analysis = newest
         except StoreError:  # being pruned, or not there yet: the next look reads again
