@@ -33,7 +33,7 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import Target, parse_target
 from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.snapshots import ClusterStore, Store
-from tests.brokers.workload import ANSWERS_WITHIN, commit, until_all_know
+from tests.brokers.workload import ANSWERS_WITHIN, commit, remove, until_all_know
 from tests.support.collected import collected
 
 UNDECLARED = "readers-undeclared=test data"
@@ -101,20 +101,10 @@ class Bench:
         self._groups: set[str] = set()
 
     def close(self) -> None:
-        """End workers that still watch, and remove the groups and then the topics: a group that
-        loses its last offset with its topic may read anything, and guards what comes next here.
-        """
+        """End workers that still watch, and remove what was made here."""
         for run in self.journal.runs():
             self.kill_worker(run.run_id)
-        removals = (
-            (self.admin.delete_consumer_groups, sorted(self._groups)),
-            (self.admin.delete_topics, sorted(self._topics)),
-        )
-        for remove, names in removals:
-            # An admin client that goes before its answers came takes the process with it.
-            for done in remove(names).values() if names else ():
-                with suppress(KafkaException):
-                    done.result(ANSWERS_WITHIN)
+        remove(self.admin, self._groups, self._topics)
         self.journal.close()
 
     def topic(

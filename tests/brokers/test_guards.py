@@ -5,9 +5,10 @@ docs/guards.md lists where the other guards are proved.
 
 from __future__ import annotations
 
+import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -44,10 +45,21 @@ def bench(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def guard_of(plan: Plan, name: str, *facts: object, partition: int = 0) -> Guard:
     """The only guard on a partition: it has this name, and its reason holds the facts."""
-    (found,) = plan.partitions[partition].guards
-    assert found.name == name
+    guards = plan.partitions[partition].guards
+    assert [guard.name for guard in guards] == [name], guards
+    (found,) = guards
     assert [fact for fact in facts if str(fact) not in found.reason] == []
     return found
+
+
+def quiet(draw: Callable[[], Plan]) -> Plan:
+    """A plan whose first partition has one guard: on a busy machine one of the moment may stand
+    beside it, of a replica that fell behind.
+    """
+    until = time.monotonic() + 30
+    while len((plan := draw()).partitions[0].guards) > 1 and time.monotonic() < until:
+        time.sleep(0.5)
+    return plan
 
 
 def lifted(
@@ -68,7 +80,7 @@ def test_readers_that_nobody_declared_are_unknown_until_somebody_does(bench: Ben
     topic = bench.topic(20)
     bench.commit("guards-g", topic, {0: 12})
     request = PlanRequest((topic,), parse_target("committed"), by="test")
-    undeclared = draft(bench.settings, bench.settings.data, None, request)
+    undeclared = quiet(lambda: draft(bench.settings, bench.settings.data, None, request))
     found = guard_of(undeclared, "readers-undeclared", topic)
     assert "Declare its readers" in found.lift
     lifting = replace(request, override=(Lift("readers-undeclared", "asked in the hall"),))

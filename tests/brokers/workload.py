@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -34,11 +34,10 @@ class Workload:
         self.client = {**client, "log_level": "0"}
         self.admin = AdminClient(self.client)
         self._topics: list[str] = []
+        self._groups: set[str] = set()
 
     def close(self) -> None:
-        if self._topics:
-            for done in self.admin.delete_topics(self._topics).values():
-                done.exception()
+        remove(self.admin, self._groups, self._topics)
 
     def topic(
         self,
@@ -75,6 +74,7 @@ class Workload:
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit without joining: the group is then Empty."""
+        self._groups.add(group)
         commit(self._plain, group, {TopicPartition(*key): o for key, o in offsets.items()})
 
     @contextmanager
@@ -84,12 +84,24 @@ class Workload:
             {**self.client, "group.id": group, "group.protocol": protocol,
              "auto.offset.reset": "earliest", "enable.auto.commit": False}
         )  # fmt: skip
+        self._groups.add(group)
         consumer.subscribe([topic])
         until(lambda: consumer.poll(0.2) is not None and bool(consumer.assignment()), 60)
         try:
             yield consumer
         finally:
             consumer.close()
+
+
+def remove(admin: AdminClient, groups: Collection[str], topics: Collection[str]) -> None:
+    """Remove groups and then topics: a group that loses its last offset with its topic may read
+    anything, and guards what comes next on these brokers.
+    """
+    for ask, names in ((admin.delete_consumer_groups, groups), (admin.delete_topics, topics)):
+        # An admin client that goes before its answers came takes the process with it.
+        for done in ask(sorted(names)).values() if names else ():
+            with suppress(KafkaException):
+                done.result(ANSWERS_WITHIN)
 
 
 def commit(client: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
