@@ -62,6 +62,8 @@ def _found(story: Story) -> Iterator[str]:
         if story.run.run.open:
             yield f"the run ended {story.run.run.state}"
         for row in story.run.partitions:
+            if row.state in ("pending", "sent"):
+                yield f"{_name(row.key)} is {row.state} in a run that was closed"
             yield from _end(story, row)
         yield from _claims(story)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.soak import evidence, report, verdict, visits, world
 from tests.soak.faults import Faults
-from tests.soak.operators import Loader, Operator, call
+from tests.soak.operators import Loader, Operator, Service, call
 from tests.soak.place import Place, furnish
 from tests.soak.proc import Process
 from tests.soak.sampler import Sampler
@@ -78,7 +78,7 @@ def soaked(
     busy: list[threading.Thread] = [
         Operator(demo, f"operator-{i}", f"{seed}-{i}", ended) for i in range(OPERATORS)
     ]
-    busy += [Loader(demo, seconds, ended), visits.Visitor(demo, ended)]
+    busy += [Loader(demo, seconds, ended), Service(demo, ended), visits.Visitor(demo, ended)]
     for thread in (sampler, *busy):
         thread.start()
     Faults(demo, seed).run(schedule(seed, seconds, every), seconds, say)

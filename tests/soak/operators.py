@@ -1,14 +1,19 @@
-"""Operators who plan and apply purges through the CLI all the time, and one who loads records."""
+"""Operators who plan and apply purges through the CLI all the time, one who loads records, and a
+service of policies that purges beside them.
+"""
 
 from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dashboard.core.processes import die_with_parent
 from tests.soak.world import LOWWATER, ROOT, World
 
 # Some cannot be purged, and must say so: nobody commits, or the topic is compacted.
@@ -20,6 +25,8 @@ TOPICS = {
 MODES = ("wait-all", "leader-only-verified")
 WAIVERS = {"payments": "billing-old=gone", "orders": "order-audit=reads the archive"}
 ANSWERS_WITHIN_SECONDS = 300.0
+POLICY = "repartition"
+RESTARTED_AFTER_SECONDS = 3.0
 
 
 def call(world: World, *words: str) -> dict[str, Any]:
@@ -102,3 +109,62 @@ class Loader(threading.Thread):
             if self._ended.wait(max(0.0, at - self._world.place.seconds)):
                 return
             self._world.place.note("load", **brief(call(self._world, "demo", "load")))
+
+
+class Service(threading.Thread):
+    """`lowwater policies run` with the demo's policy on, until `ended`; started again, as systemd
+    would, should it end by itself.
+    """
+
+    def __init__(self, world: World, ended: threading.Event) -> None:
+        super().__init__(name="policies", daemon=True)
+        self._world, self._ended = world, ended
+
+    def run(self) -> None:
+        _purge_often(Path(self._world.told["settings"]))
+        while not self._switched_on() and not self._ended.wait(RESTARTED_AFTER_SECONDS):
+            pass
+        lives = 0
+        while not self._ended.is_set():
+            lives += 1
+            code = self._life(lives)
+            self._world.place.note("service", code=code)
+            self._ended.wait(RESTARTED_AFTER_SECONDS)
+
+    def _switched_on(self) -> bool:
+        checked = call(self._world, "policies", "check")["answer"] or {}
+        told = [p for p in checked.get("policies", []) if p["name"] == POLICY]
+        if not told:
+            return False
+        done = call(self._world, "policies", "on", POLICY, "--confirm", told[0]["confirmation"])
+        self._world.place.note("policy-on", **brief(done))
+        return bool(done["code"] == 0)
+
+    def _life(self, number: int) -> int:
+        logs = self._world.place.folder / "logs"
+        with (
+            (logs / "policies.jsonl").open("a") as events,
+            (logs / f"policies-{number}.log").open("w") as told,
+            subprocess.Popen(
+                [*LOWWATER, "policies", "run", "--json"],
+                stdout=events, stderr=told, cwd=ROOT, env=self._world.environ(),
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid only
+            ) as service,
+        ):  # fmt: skip
+            while service.poll() is None and not self._ended.wait(0.5):
+                pass
+            service.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                return service.wait(ANSWERS_WITHIN_SECONDS)
+            service.kill()
+            return service.wait()
+
+
+def _purge_often(source: Path) -> None:
+    """Let the demo's policy purge each few seconds, so that what a purge leaves behind shows."""
+    section = f"[policies.{POLICY}]\n"
+    text = source.read_text()
+    assert section in text
+    anew = source.with_suffix(".new")
+    anew.write_text(text.replace(section, f"{section}min_purge_interval_ms = 5000\n"))
+    anew.replace(source)

@@ -27,6 +27,7 @@ ROLES = (
     ("supervisor", ("dashboard.cli.main", "demo", "up")),
     ("watch", ("dashboard.cli.main", "watch", "--every")),
     ("page server", ("streamlit",)),
+    ("policies", ("dashboard.cli.main", "policies", "run")),
     ("dashboard", ("dashboard.cli.main", "dashboard", "--port")),
 )
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from dashboard.cli.output import INTERRUPTED
 from tests.soak import judge
 from tests.soak.evidence import Receipts
 from tests.soak.place import Place
 
 LONG_LIVED = (
     "supervisor", "guardian", "watch", "analysis", "spark", "dashboard", "page server",
-    "inventory", "workload",
+    "inventory", "workload", "policies",
 )  # fmt: skip
 MISSED_SNAPSHOT_SECONDS = 90.0  # nine intervals of the demo's watch
 MISSED_ANALYSIS_SECONDS = 180.0
@@ -62,7 +63,23 @@ def of_files(place: Place, seconds: float) -> tuple[list[Check], list[judge.Tren
     """What the diary, the samples and the logs tell."""
     flat, trends = memory(place, seconds)
     checks = [flat, zombies(place), *progress(place, seconds)]
-    return [*checks, commands(place), pages(place), logs(place)], trends
+    return [*checks, commands(place), services(place), pages(place), logs(place)], trends
+
+
+def services(place: Place) -> Check:
+    """The service of policies purged, and never ended by itself, not even with a full disk."""
+    lives = place.diary("service")
+    told = place.folder / "logs" / "policies.jsonl"
+    events = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
+    ran = sum(event["event"] == "cycle" and event["state"] == "ran" for event in events)
+    wrong = [
+        f"it ended with exit {life['code']} at {life['at']} s"
+        for life in lives
+        if life["code"] != INTERRUPTED
+    ]
+    wrong += [] if ran else ["it purged nothing"]
+    known = f"lives {len(lives)}, purges {ran}"
+    return Check("the service of policies purges and goes on", not wrong, [known, *wrong])
 
 
 def zombies(place: Place) -> Check:

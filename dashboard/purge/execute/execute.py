@@ -44,6 +44,7 @@ from dashboard.purge.execute.states import (
     unasked,
     unheard,
     unproved_canary,
+    unread,
     without_canary,
 )
 from dashboard.purge.execute.stop_rules import (
@@ -358,8 +359,7 @@ class Execution:
             replace(rows[key], error=why.name, message=why.reason)
             for key, why in sorted(checked.unreadable.items())
         ]
-        changed = [row for row in noted if row != rows[row.key]]
-        if changed:
+        if changed := [row for row in noted if row != rows[row.key]]:
             self.journal.note(self.run.run_id, changed)
 
     def _over(self) -> bool:
@@ -416,7 +416,8 @@ class Execution:
         return self._moved_at is not None and self.now() - self._moved_at >= self._patience
 
     def _give_up(self) -> None:
-        """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""
+        """The leader stayed unreachable: what was not sent is not done, the rest is unknown."""
+        self._record("unread", [unread(row, self._unread) for row in self._rows(("sent",))])
         if not self.run.options.canary:
             self._hold_back("gave-up", self._rows(("pending",)), unasked)
             return
@@ -432,12 +433,11 @@ class Execution:
         rows = self._rows()
         state = run_state(rows, self.run.mode, cancelled=self.cancelled)
         until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
-        error = run_error(rows, state, self._refused)
         self.journal.set_run(
             self.run.run_id,
             state,
             self.now(),
-            error=error,
+            error=run_error(rows, state, self._refused),
             watched_until=until if any(map(followed, rows)) else self.now(),
         )
         return state

@@ -46,6 +46,11 @@ def unanswered(row: PartitionRow, error: str) -> PartitionRow:
     return replace(row, state="unknown", answer_error_code=None, error=error)
 
 
+def unread(row: PartitionRow, error: str | None) -> PartitionRow:
+    """After an answer, when no leader could be read in time: what it said proves nothing alone."""
+    return replace(row, state="unknown", error=row.error or error)
+
+
 def not_sent(row: PartitionRow, error: str, message: str | None = None) -> PartitionRow:
     """A refusal before sending: nothing moved since the leader was last read below the target."""
     return replace(row, state="not_done", error=error, message=message)

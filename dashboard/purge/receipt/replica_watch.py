@@ -49,7 +49,8 @@ class Closing:
         return replace(follower, closing_per_second=(last[1] - lag) / seconds if seconds else None)
 
 
-_WATCHED = ("done", "leader_done", "unknown")
+# A run that an earlier release closed after silence may have a row that is `sent` still.
+_WATCHED = ("done", "leader_done", "unknown", "sent")
 # By then an earlier run's segments have left, whatever the brokers' intervals.
 _WAITED_FOR = timedelta(hours=1)
 _QUICK_FOR = timedelta(seconds=60)

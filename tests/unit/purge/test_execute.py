@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,22 @@ def test_a_leader_that_stays_away_ends_in_unknown_never_in_a_guess(room: Room) -
     view = room.carry_out()
     assert (view.run.state, row(view)[0]) == ("partial", "unknown")
     assert room.clock.now - NOW >= timedelta(seconds=10)
+
+
+@pytest.mark.parametrize("state", ["unknown", "sent"])
+def test_a_run_closed_while_nobody_answered_is_read_by_its_watch(room: Room, state: str) -> None:
+    """Also one that an earlier release closed, which left such a partition `sent`."""
+
+    def silent(_: Any) -> Any:
+        raise ClusterError("nobody answers", "Look at the brokers.", code="BROKERS_UNREACHABLE")
+
+    heard = room.live.topics
+    room.live.on_send = [lambda: setattr(room.live, "topics", silent)]
+    view = room.carry_out()
+    assert (view.run.state, row(view)) == ("partial", ("unknown", "BROKERS_UNREACHABLE"))
+    room.journal.note(view.run.run_id, [replace(view.partitions[0], state=state)])
+    room.live.topics = heard  # type: ignore[method-assign]
+    assert room.watch(view).run.state == "done"
 
 
 def test_an_unreachable_leader_got_nothing_and_is_given_up(room: Room) -> None:

@@ -37,3 +37,25 @@ def test_a_pause_that_no_kill_explains_is_told_with_the_faults_in_it(tmp_path: P
     check = analyses(diary(tmp_path, *seen, (150.0, "fault", "broker-kill")))
     assert not check.held
     assert check.found[1] == "none from 100 to 310 s: broker-kill at 150 s"
+
+
+def service(folder: Path, *events: dict[str, Any], code: int = 130) -> verdict.Check:
+    (folder / "diary.jsonl").write_text(json.dumps({"at": 600.0, "kind": "service", "code": code}))
+    (folder / "logs").mkdir()
+    told = "".join(json.dumps(event) + "\n" for event in events)
+    (folder / "logs" / "policies.jsonl").write_text(told)
+    return verdict.services(Place(folder))
+
+
+PURGED = {"event": "cycle", "state": "ran"}
+
+
+def test_a_service_that_purges_until_it_is_ended_is_as_it_should_be(tmp_path: Path) -> None:
+    check = service(tmp_path, {"event": "error"}, PURGED, PURGED)
+    assert (check.held, check.found) == (True, ["lives 1, purges 2"])
+
+
+def test_a_service_that_ends_by_itself_or_purges_nothing_is_told(tmp_path: Path) -> None:
+    check = service(tmp_path, {"event": "cycle", "state": "waiting"}, code=70)
+    assert not check.held
+    assert check.found[1:] == ["it ended with exit 70 at 600.0 s", "it purged nothing"]
