@@ -43,13 +43,24 @@ def emit(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     A reader that went away changes nothing of what was done.
     """
     try:
-        emit_line(value, text, as_json=as_json)
+        _print(value, text, as_json=as_json)
     except BrokenPipeError:
         close_stdout()
 
 
 def emit_line(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """Print one event of a looping verb. Raises BrokenPipeError, which ends the loop."""
+    """Print one event of a looping verb. Raises BrokenPipeError, which ends the loop; a full disk
+    does not: the line waits in the buffer for the next one, or is lost.
+    """
+    try:
+        _print(value, text, as_json=as_json)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        progress(f"an event could not be written: {error.strerror}")
+
+
+def _print(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     sys.stdout.write((to_json(value) if as_json else visible_lines(text)) + "\n")
     sys.stdout.flush()
 
@@ -63,11 +74,13 @@ def emit_error(error: LowwaterError, *, as_json: bool) -> None:
 
 
 def progress(text: str) -> None:
-    """A line, or `lines`, for the person who waits; lost without harm when stderr is closed."""
+    """A line, or `lines`, for the person who waits; lost without harm when stderr is closed,
+    or on a full disk.
+    """
     try:
         sys.stderr.write(visible_lines(text) + "\n")
         sys.stderr.flush()
-    except (BrokenPipeError, ValueError, RuntimeError):  # the last: a signal came amid a line
+    except (OSError, ValueError, RuntimeError):  # the last: a signal came amid a line
         return
 
 

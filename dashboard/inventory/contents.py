@@ -36,6 +36,9 @@ class Meta:
     directory_id: str | None
 
 
+_MOST_NODE_ID = 2**31 - 1  # Kafka's node.id is an INT
+
+
 def parse_meta(lines: Iterable[bytes]) -> Meta:
     """Cluster, node and directory id; `broker.id` is the name that ZooKeeper's version 0 had.
 
@@ -47,7 +50,8 @@ def parse_meta(lines: Iterable[bytes]) -> Meta:
         if equals and not key.lstrip().startswith("#"):
             found[key.strip()] = value.strip().replace("\\", "")
     node = found.get("node.id", found.get("broker.id", ""))
-    node_id = int(node) if re.fullmatch("[0-9]{1,9}", node) else None
+    digits = re.fullmatch("[0-9]{1,10}", node)
+    node_id = int(node) if digits and int(node) <= _MOST_NODE_ID else None
     meta = Meta(found.get("cluster.id") or None, node_id, found.get("directory.id") or None)
     if meta.cluster_id is None and meta.node_id is None:
         raise DamagedError("it names neither a cluster nor a node")

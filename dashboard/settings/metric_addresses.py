@@ -13,7 +13,7 @@ from dashboard.core.errors import SettingsError
 URLS = "metrics.urls"
 _URL, _BROKERS = "metrics.prometheus.url", "metrics.prometheus.brokers"
 _LABEL, _SELECTOR = "metrics.prometheus.label", "metrics.prometheus.selector"
-_BROKER = re.compile("[0-9]{1,9}")
+_BROKER = re.compile("[0-9]{1,10}")
 _TOKEN_FILE = "metrics.prometheus.token.file"
 KEYS = (URLS, _URL, _BROKERS, _LABEL, _SELECTOR, _TOKEN_FILE)
 

@@ -202,13 +202,17 @@ def _inventory(args: argparse.Namespace, options: Options) -> Callable[[], None]
 def _reach(
     args: argparse.Namespace, settings: Settings, cluster: ClusterStore
 ) -> Callable[[], AbstractContextManager[Cluster]]:
-    """What opens the cluster for a round, as flags, settings and the last collect say."""
+    """What opens the cluster for a round, as flags, settings and the last collect say by then."""
     from dashboard.cluster.live import connect
+    from dashboard.settings.current import CurrentSettings
     from dashboard.store.connections import client_for
 
+    current = CurrentSettings(settings)
+
     def reach() -> AbstractContextManager[Cluster]:
-        client = client_for(settings, cluster, context.overrides_of(args))
-        return connect(client, settings.broker_timeout, cluster_id=cluster.cluster_id)
+        now = current.get()
+        client = client_for(now, cluster, context.overrides_of(args))
+        return connect(client, now.broker_timeout, cluster_id=cluster.cluster_id)
 
     return reach
 

@@ -197,7 +197,9 @@ def _verified(found: Summary, sealer: Any, settings: Settings) -> dict[str, Any]
         problems += archive.wrong(key, one)
         output.progress(f"{archive.run.run_id}: {key.topic}-{key.partition} read back")
     told = _told(settings, archive.run.run_id)
-    if not problems and told not in (None, commits_sha256(one for one in whole.values())):
+    if isinstance(told, JournalError):
+        problems.append(f"what the journal tells of its commits cannot be read: {told.message}")
+    elif not problems and told not in (None, commits_sha256(one for one in whole.values())):
         problems.append(
             "its commits are others than those that the journal's chain tells of: it was changed"
         )
@@ -339,13 +341,18 @@ def _restores(journal: JournalReads, since: datetime, seen: set[Path]) -> dict[i
     return told
 
 
-def _told(settings: Settings, run_id: str) -> str | None:
-    """The sha256 of its commits by the journal of this state folder, if that knows the run."""
+def _told(settings: Settings, run_id: str) -> str | JournalError | None:
+    """The sha256 of its commits by the journal of this state folder, if that knows the run; or that
+    its links were changed, which is not the same as knowing nothing.
+    """
     from dashboard.purge.journal.reads import told_by_journal
 
-    def ask(journal: JournalReads) -> str | None:
-        with _journal_of(journal, run_id) as found:
-            return None if found is None else found.commits_kept(run_id)
+    def ask(journal: JournalReads) -> str | JournalError | None:
+        try:
+            with _journal_of(journal, run_id) as found:
+                return None if found is None else found.commits_kept(run_id)
+        except JournalError as error:
+            return error
 
     return told_by_journal(settings, ask)
 

@@ -6,13 +6,14 @@ run, as operators' runs have, would be dozens for one policy.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from dashboard.core.errors import LowwaterError, unexpected
-from dashboard.purge.execute.carrying import run_lock
+from dashboard.purge.execute.carrying import forget_lock, run_lock
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.receipt.receipt import Checkpoints
@@ -39,6 +40,7 @@ class Following:
     told: Callable[[LowwaterError], None]
     state_dir: Path
     checkpoints: Checkpoints
+    steady: Callable[[], float] = time.monotonic  # a clock in seconds that nobody sets
     _next: dict[str, datetime] = field(default_factory=dict)
     _watches: dict[str, ReplicaWatch] = field(default_factory=dict)
 
@@ -68,8 +70,9 @@ class Following:
         at = self._next.get(runs[0], began)
         if began < at <= began + _LONGEST:
             return min(_IDLE_SECONDS, (at - began).total_seconds())
+        since = self.steady()
         self.look(runs[0])
-        return max(0.0, (self.now() - began).total_seconds() * _REST)
+        return (self.steady() - since) * _REST
 
     def look(self, run_id: str) -> None:
         """One look at a run; it is followed no more when there is nothing left to see."""
@@ -78,6 +81,8 @@ class Following:
             with run_lock(self.state_dir, run_id) as first:
                 if first:
                     wait = self._step(run_id)
+                    if wait is None:
+                        forget_lock(self.state_dir, run_id)
                 else:  # a worker follows it, and keeps what it sees: go on from that
                     self._watches.pop(run_id, None)
         except LowwaterError as error:

@@ -170,6 +170,8 @@ class Service:
         """Read the settings again; what is wrong with them holds every policy that was known."""
         try:
             self.policies = self._defined()
+            names = {policy.name for policy in self.policies}
+            self._next_look = {n: at for n, at in self._next_look.items() if n in names}
         except SettingsError as error:
             text = f"{wrong(self.site.current.started.source, error)}. {error.next_step}"
             return Outcome("waiting", text, code="READ_ONLY")

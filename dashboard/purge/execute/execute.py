@@ -109,7 +109,7 @@ class Execution:
     _watch: Stopwatch = field(init=False)
     _began: Mark = field(init=False)
     _patience: timedelta = field(init=False)
-    _moved_at: datetime | None = None
+    _moved_at: Mark | None = None
     _unread: str | None = None
     _refused: RefusedError | None = None
     _waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
@@ -133,12 +133,12 @@ class Execution:
         head = self.journal.head(self.run.run_id)
         if head.state != "paused" or head.wish is None:  # resumed: nobody else may have told
             self.journal.set_run(self.run.run_id, "running", self.now())
-        self._moved_at = self.now()
+        self._moved_at = self._watch.mark()
         self.rules.saw(self._rows())
         self._close_what_was_sent()
         while self._rows(OPEN_STATES):
             if self._round():
-                self._moved_at = self.now()
+                self._moved_at = self._watch.mark()
             elif self._waited_out() and self.holding.asked() != PAUSED:
                 self._give_up()
                 break
@@ -218,7 +218,7 @@ class Execution:
             self._hold_back("refused", pending, lambda row: not_sent(row, code, message), code=code)
             self._refused = held
         elif held == PAUSED:
-            self._moved_at = self.now()  # a pause is nobody's fault
+            self._moved_at = self._watch.mark()  # a pause is nobody's fault
         elif held:
             why = self.read_only() if held == READ_ONLY else None
             self._hold_back("cancelled", pending, lambda row: not_sent(row, held, why))
@@ -413,7 +413,7 @@ class Execution:
             self._unread = error.code
 
     def _waited_out(self) -> bool:
-        return self._moved_at is not None and self.now() - self._moved_at >= self._patience
+        return self._moved_at is not None and self._watch.since(self._moved_at) >= self._patience
 
     def _give_up(self) -> None:
         """The leader stayed unreachable: what was not sent is not done, the rest is unknown."""

@@ -49,15 +49,15 @@ class Mover:
         Partition states never change here. Raises JournalError: then nothing more is sent.
         """
         patience = timedelta(milliseconds=self.run.options.timeout_ms)
-        moved_at = self.watch.now()
+        moved_at = self.watch.mark()
         while self._open():
             held = self.hold()
             if held == PAUSED:
-                moved_at = self.watch.now()  # a pause is nobody's fault
+                moved_at = self.watch.mark()  # a pause is nobody's fault
             elif self._round(held):
-                moved_at = self.watch.now()
+                moved_at = self.watch.mark()
                 continue
-            elif self.watch.now() - moved_at >= patience:
+            elif self.watch.since(moved_at) >= patience:
                 self._give_up()
                 return
             self.sleep(_PAUSE_SECONDS)

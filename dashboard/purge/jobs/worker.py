@@ -23,7 +23,7 @@ from dashboard.core.processes import lean
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.archiving import Reading, refuse_unreached
-from dashboard.purge.execute.carrying import carry_out, held, say
+from dashboard.purge.execute.carrying import carry_out, forget_lock, held, say
 from dashboard.purge.execute.stop_rules import expires_at
 from dashboard.purge.jobs.worker_process import told_run
 from dashboard.purge.journal.head import journal_in
@@ -57,15 +57,16 @@ def main(argv: list[str] | None = None) -> int:
     try:
         journal = Journal(journal_in(args.state_dir), on_network=args.on_network)
         with held(journal, args.state_dir, run_id, utc_now) as first:
-            if first:
-                _work(journal, run_id, again=args.again)
+            if first and _work(journal, run_id, again=args.again):
+                forget_lock(args.state_dir, run_id)
     except LowwaterError as error:
         say(f"{error.code}: {error.message} {error.next_step}")
         return error.exit_code
     return 0
 
 
-def _work(journal: Journal, run_id: str, *, again: bool) -> None:
+def _work(journal: Journal, run_id: str, *, again: bool) -> bool:
+    """Carry out and follow; whether there is nothing more to see of it."""
     run = journal.head(run_id)
     try:
         run.options.all_known(f"run {run_id}")
@@ -100,10 +101,12 @@ def _work(journal: Journal, run_id: str, *, again: bool) -> None:
                 lambda name, now: own_reads.reading(_store(run), name, say, now),
             ),
         )  # fmt: skip
-        ReplicaWatch(
+        watch = ReplicaWatch(
             live, journal, closed, plan, utc_now, time.sleep,
             checkpoints=Checkpoints(_store(run), utc_now),
-        ).watch()  # fmt: skip
+        )  # fmt: skip
+        watch.watch()
+        return not watch.silent
 
 
 def _own_settings() -> Settings:

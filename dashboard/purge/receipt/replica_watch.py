@@ -152,9 +152,8 @@ class ReplicaWatch:
         return _QUICK_SECONDS if quick else _SLOW_SECONDS
 
     def _last_look(self, current: Receipt) -> None:
-        if self._settle is not None:
-            with suppress(ClusterError):
-                self._look(current, self._settle, last=True)
+        with suppress(ClusterError):
+            self._look(current, self._settle or self._settle_time(), last=True)
 
     def _until(self) -> datetime:
         return self.run.watched_until or self.run.queued_at

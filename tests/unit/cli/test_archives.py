@@ -114,6 +114,9 @@ def test_who_forges_an_archive_is_told_apart_by_the_chain(
     archives.write(alone / "kept", {"orders": forged}, run_id=run_id)
     (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
     assert "the journal's chain" in found["problems"][0]
+    journal.file.rows("UPDATE entries SET body='{' WHERE kind='kept'")
+    (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert "tells of its commits cannot be read" in found["problems"][0]
 
 
 def test_one_that_cannot_be_read_hides_no_other(

@@ -29,10 +29,36 @@ from dashboard.inventory.loading import load
 from dashboard.orphans.removal import FAILED, Lead, Removal, Round
 from dashboard.orphans.verdicts import Verdict
 from dashboard.purge.journal.journal import Journal
+from dashboard.settings import settings
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES
 from tests.unit.orphans.sweep_host import Host
 
+
+def test_a_password_that_changes_counts_from_the_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "dashboard.cluster.live.connect", lambda client, *_, **__: asked.append(client[PASSWORD])
+    )
+    source = tmp_path / "lowwater.toml"
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(source))
+    text = f'[clusters.prod]\n"bootstrap.servers" = "k:1"\n"{PASSWORD}" = "{{}}"\n'
+    source.write_text(text.format("old"))
+    cluster = ClusterStore(Store(str(tmp_path / "data")), "C")
+    cluster.write_connection("k:1", None, "prod")
+    parser, verbs = new_parser()
+    orphans.add_parser(verbs)
+    args = parse(parser, verbs, ["orphans", "run", "--log-dirs", "/kafka"])
+    reach = orphans_run._reach(args, settings.load(), cluster)
+    reach()
+    source.write_text(text.format("new"))
+    reach()
+    assert asked == ["old", "new"]
+
+
+PASSWORD = "sasl.password"
 SENTENCE = (
     "remove orphans of prod, at most 20 folders and 100.0 GiB a day of each broker, 5 % of it at "
     "once, deleted after 24 h"

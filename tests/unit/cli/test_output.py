@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from dashboard.cli.output import cell, emit, progress, size, table, to_json
+from dashboard.cli.output import cell, emit, emit_line, progress, size, table, to_json
 from dashboard.core.visible import in_lines
 
 
 def test_json_has_times_with_z_paths_as_text_and_any_script() -> None:
     value = {"at": datetime(2026, 3, 1, tzinfo=UTC), "path": Path("/d"), "topic": "größe"}
     assert to_json(value) == '{"at": "2026-03-01T00:00:00.000Z", "path": "/d", "topic": "größe"}'
+
+
+def test_a_full_disk_ends_no_loop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever makes room on disks is not to end where its own log finds none."""
+    for _ in range(2):
+        full = os.open("/dev/full", os.O_WRONLY)
+        monkeypatch.setattr(sys, "stdout", os.fdopen(full, "w", closefd=False))
+        emit_line({"event": "cycle"}, "", as_json=True)
+        with suppress(OSError):
+            sys.stdout.close()
+        os.close(full)
+    assert capsys.readouterr().err.count("could not be written: No space left") == 2
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=_no_space, flush=_no_space))
+    progress("policies of prod")
+
+
+def _no_space(_: object = None) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_large_numbers_keep_every_digit() -> None:

@@ -25,6 +25,8 @@ def test_meta_of_kraft_and_of_the_older_version() -> None:
     assert parse_meta(kraft.splitlines(True)) == Meta("Ab-_9", 3, "xyz")
     older = b"#\n#Tue\nversion=0\nbroker.id=7\ncluster.id=C\n"
     assert parse_meta(older.splitlines(True)) == Meta("C", 7, None)
+    assert parse_meta([b"cluster.id=C\n", b"node.id=2147483647\n"]).node_id == 2**31 - 1
+    assert parse_meta([b"cluster.id=C\n", b"node.id=2147483648\n"]).node_id is None
     with pytest.raises(DamagedError, match="neither"):
         parse_meta([b"version=1\n"])
 

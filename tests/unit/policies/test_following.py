@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def room(tmp_path: Path) -> Iterator[ServiceRoom]:
 def following(room: ServiceRoom, errors: list[LowwaterError]) -> Following:
     made = Following(
         room.journal, lambda: room.live, room.clock, room.clock.sleep, errors.append, room.folder,
-        Checkpoints(room.store, room.clock),
+        Checkpoints(room.store, room.clock), room.clock.steady,
     )  # fmt: skip
     for run in room.runs():
         made.add(run.run_id)
@@ -64,6 +65,42 @@ def test_looks_take_a_fifth_of_the_time(room: ServiceRoom, monkeypatch: pytest.M
     took = (room.clock() - began).total_seconds()
     assert took > 0
     assert rest == 4 * took
+
+
+def test_a_clock_that_jumps_amid_a_look_is_no_rest(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that slept for eight hours is followed on at once, not after 32 more."""
+    found, whole = following(room, []), Streams.log_dirs
+
+    def slept(*args: object) -> object:
+        room.clock.now += timedelta(hours=8)
+        return whole(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Streams, "log_dirs", slept)
+    assert found.turn() == 0
+
+
+def test_a_run_whose_time_passed_unseen_has_its_last_look(room: ServiceRoom) -> None:
+    """Records came back while the machine slept: nobody else would find out."""
+    found = following(room, [])
+    room.clock.sleep(timedelta(days=1).total_seconds())
+    for part in room.live.parts.values():
+        part.starts = dict.fromkeys(part.starts, 0)
+    while found.runs:
+        room.clock.sleep(max(0.05, found.turn()))
+    rows = [row for run in room.runs() for row in room.journal.partitions(run.run_id)]
+    assert {row.state for row in rows} == {"reverted"}
+
+
+def test_a_run_that_is_followed_to_its_end_leaves_no_lock(room: ServiceRoom) -> None:
+    locks = room.folder / "locks"
+    found = following(room, [])
+    found.turn()
+    assert len(list(locks.iterdir())) == 3
+    while found.runs:
+        room.clock.sleep(max(0.05, found.turn()))
+    assert list(locks.iterdir()) == []
 
 
 @pytest.mark.further

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dashboard.collect.tables import table_of, to_arrow
+from dashboard.policies.service.leading import RENEW_EVERY
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.jobs.queue import enqueue
@@ -402,6 +403,16 @@ def test_an_outage_is_visible_and_tried_again_ever_more_rarely(room: ServiceRoom
     room.pass_time(service, 31)
     assert room.live.log_start(TOPIC) == 10
     assert room.status()["errors"] == []
+
+
+def test_a_policy_that_is_taken_out_is_waited_for_no_more(room: ServiceRoom) -> None:
+    source = room.write()
+    service = room.service()
+    service.turn()
+    source.write_text(f'data = "{room.settings.data}"\nstate_dir = "{room.settings.state_dir}"\n')
+    room.clock.sleep(60)
+    service.turn()
+    assert service.turn() == RENEW_EVERY.total_seconds(), "it looked twenty times a second"
 
 
 def test_a_standby_says_who_leads_and_takes_over_when_the_lease_ends(room: ServiceRoom) -> None:

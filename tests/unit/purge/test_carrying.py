@@ -17,7 +17,7 @@ import pytest
 
 from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.domain.model import TopicPartition, TopicState
-from dashboard.purge.execute import stop_rules
+from dashboard.purge.execute import carrying, stop_rules
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.rows import Options
@@ -42,6 +42,28 @@ def test_the_second_holder_of_a_run_is_told_so(room: Room, tmp_path: Path) -> No
             assert not second
     with held(room.journal, tmp_path, run_id, room.clock) as again:
         assert again
+
+
+def test_a_lock_that_went_with_its_run_is_held_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opened it before and takes it after its holder removed it has the lock of nothing."""
+    took = carrying.take
+
+    def after_its_end(number: int) -> bool:
+        carrying.forget_lock(tmp_path, "r")
+        return took(number)
+
+    with carrying.run_lock(tmp_path, "r") as first:
+        assert first
+        carrying.forget_lock(tmp_path, "r")
+    assert list((tmp_path / "locks").iterdir()) == []
+    with monkeypatch.context() as patched:
+        patched.setattr(carrying, "take", after_its_end)
+        with carrying.run_lock(tmp_path, "r") as second:
+            assert not second
+    with carrying.run_lock(tmp_path, "r") as third:
+        assert third
 
 
 def test_a_held_run_shows_a_sign_of_life(room: Room, tmp_path: Path) -> None:
