@@ -200,6 +200,16 @@ def test_other_guards_are_told_and_never_planned(tmp_path: Path) -> None:
     assert "under-replicated: 1 partition" in " ".join(sentences(answer))
 
 
+def test_no_bytes_are_told_of_a_topic_with_remote_storage(tmp_path: Path) -> None:
+    """Its curve is of local bytes: a purge below the local log start takes nothing of any disk."""
+    world = World({("tiered", 0): read_to_the_end(20), ("fine", 0): read_to_the_end(1)})
+    world.configs_of["tiered"] = {"remote.storage.enable": "true"}
+    answer = ask(tmp_path, world, 5 * SEGMENT, "tiered", "fine")
+    assert chosen(answer) == {("fine", 0): DECLARED}
+    assert answer.blocked == ()
+    assert "remote-storage" not in " ".join(sentences(answer))
+
+
 def test_offsets_are_those_of_now_not_of_the_analysis(tmp_path: Path) -> None:
     world = World({("t", 0): read_to_the_end(10)})
     # A group that began since reads from the middle: the analysis did not know it.

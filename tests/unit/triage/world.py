@@ -11,7 +11,9 @@ from typing import Any
 from dashboard.domain.model import (
     GroupListing,
     LogDir,
+    TieredOffsets,
     TopicPartition,
+    TopicState,
 )
 from dashboard.settings.settings import PurgeSettings, Settings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore, Store
@@ -73,6 +75,13 @@ class World(FakeCluster):
                 self.offsets_of.setdefault(group, {})[key] = offset
         self.members = {g: self.dead.get(g, 1) for g in self.offsets_of}
         return super().groups(topics, with_offsets=with_offsets)
+
+    def tiered_offsets(
+        self, keys: Iterable[TopicPartition], _topics: Mapping[str, TopicState]
+    ) -> dict[TopicPartition, TieredOffsets]:
+        """All but the active segment lies in remote storage alone."""
+        ends = {key: self.parts_of[key].segments * PER_SEGMENT for key in keys}
+        return {key: TieredOffsets(*key, end, end, None) for key, end in ends.items()}
 
 
 def findings(folder: Path, world: World, **tables: list[dict[str, Any]]) -> ClusterStore:
