@@ -33,6 +33,7 @@ from dashboard.views.headline import Headline, Kind, next_steps
 # By which guard Reclaimable shows the topics of a step.
 _GUARDS: Mapping[Kind, str] = {
     "purge": "none", "declare": "readers-undeclared", "unread": "no-committed-offset",
+    "unresolved": "target-unresolved",
 }  # fmt: skip
 
 

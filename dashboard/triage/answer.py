@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from dashboard.core.clock import going_on, utc_now
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.system_topics import is_system_topic
+from dashboard.history.findings_age import Age, age_of
 from dashboard.purge.evidence import memory
 from dashboard.purge.forecast import reading as forecast_reading
 from dashboard.purge.forecast.forecast import Forecast, judge
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 class Triage:
     """What can be had on that disk, and the plan of it (None: nothing can be had safely).
 
+    `age` is that of the snapshot by which bytes are known, `analysis_at` when its analysis began.
     `needed_bytes` is what was asked for and what is written meanwhile (`written_bytes`, None where
     that is not known). `unaccepted` are pieces that an undeclared topic keeps from being chosen,
     `blocked` what other guards keep, `unread` topics that could not be read live,
@@ -50,7 +52,7 @@ class Triage:
     cluster_name: str
     analysis_id: str
     analysis_at: datetime
-    at: datetime
+    age: Age
     disk: Disk
     needed_bytes: int
     written_bytes: int | None
@@ -115,7 +117,7 @@ def triage_live(
 ) -> Triage:
     """The same over an open cluster."""
     clock = going_on(now)
-    found = known(store, question.broker_id)
+    found = known(store, question.broker_id, settings.every, now)
     disk = look(
         live, question.broker_id, question.log_dir, known=found.log_dirs, growth=found.growth
     )
@@ -124,8 +126,8 @@ def triage_live(
         question,
         store.name,
         found.analysis_id,
-        found.taken_at,
-        now,
+        found.analysis_at,
+        found.age,
         disk,
         question.need_bytes + (written or 0),
         written,
@@ -238,17 +240,21 @@ def _readable(live: LiveCluster, names: Collection[str]) -> tuple[list[str], lis
 
 
 # What the newest analysis knows of one broker: its replicas' curves, growth, followers, holds.
+#
+# Bytes stay where they lie, and what a group holds is read again; how a disk grows and who is slow
+# is over by the time that findings are unusable: both are empty then.
 
 _MOST_OFFERS = 5  # groups whose waiver is computed live
 
 
 @dataclass(frozen=True)
 class Known:
-    """Tables of one analysis; `taken_at` is when its newest snapshot was."""
+    """Tables of one analysis, when it began, and how old its snapshot is."""
 
     broker_id: int
     analysis_id: str
-    taken_at: datetime
+    analysis_at: datetime
+    age: Age
     knots: pa.Table  # `curves` of this broker's replicas alone
     reclaimable: pa.Table
     growth: Sequence[GrowthRow]
@@ -334,13 +340,15 @@ class Known:
         return order[:_MOST_OFFERS]
 
 
-def known(store: ClusterStore, broker_id: int) -> Known:
-    """Read it. Raises StoreError NO_ANALYSIS."""
+def known(store: ClusterStore, broker_id: int, every: timedelta, now: datetime) -> Known:
+    """Read it; `every` as settings have it. Raises StoreError NO_ANALYSIS."""
     import pyarrow.compute as pc
 
     from dashboard.core.arrow import records
 
     analysis = store.latest_analysis()
+    manifest = store.manifest("findings", analysis)
+    age = age_of(store, manifest, now, every)
 
     def table(name: str, only: pc.Expression, columns: list[str] | None = None) -> pa.Table:
         return store.read("findings", analysis, name, columns, only=only)
@@ -350,10 +358,11 @@ def known(store: ClusterStore, broker_id: int) -> Known:
     return Known(
         broker_id,
         analysis,
-        store.manifest("findings", analysis).taken_at,
+        manifest.taken_at,
+        age,
         table("curves", own),
         table("reclaimable", pc.field("target") == "committed", targets),
-        records(table("growth", own), GrowthRow),
-        records(table("slow_followers", pc.field("slow")), SlowFollower),
+        () if age.unusable else records(table("growth", own), GrowthRow),
+        () if age.unusable else records(table("slow_followers", pc.field("slow")), SlowFollower),
         records(store.read("findings", analysis, "blockers"), Blocker),
     )

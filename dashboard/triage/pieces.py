@@ -22,6 +22,7 @@ from dashboard.domain.model import LogDir, LogDirsAnswer, TopicPartition, used_s
 from dashboard.purge.evidence.estimates import segment_bytes
 from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.plan import PlannedPartition
+from dashboard.purge.plan.tiers import is_remote
 from dashboard.store.finding_rows import GrowthRow
 
 OBSTACLES = OFFLINE, DOWN, SILENT = "LOG_DIR_OFFLINE", "BROKER_DOWN", "BROKER_SILENT"
@@ -275,7 +276,8 @@ def gains(waived: Read, curves: ReplicaCurves, before: Sequence[Piece]) -> list[
 def measured(read: Read, curves: ReplicaCurves) -> dict[TopicPartition, Here]:
     """What each partition's replica in that log dir frees by its own curve, from live offsets.
 
-    One without a curve is missing: not measurable, never zero.
+    One without a curve is missing: not measurable, never zero. So is one with remote storage: its
+    curve is of local bytes, its log start of the whole log (KIP-405).
     """
     import numpy as np
 
@@ -308,11 +310,15 @@ def measured(read: Read, curves: ReplicaCurves) -> dict[TopicPartition, Here]:
 
 
 def _bounds(read: Read, key: TopicPartition, topic_id: str | None) -> tuple[int, int] | None:
-    """Log start and target, both live; None where one is not known or the topic is another."""
+    """Log start and target, both live; None where they tell of no bytes on that disk: one is not
+    known, the topic is another one, or has remote storage.
+    """
     facts, target = read.facts.partitions.get(key), read.resolved.get(key)
     if facts is None or target is None or target.offset is None or facts.log_start_offset is None:
         return None
     if topic_id is not None and facts.topic_id not in (None, topic_id):
+        return None
+    if is_remote(read.facts.configs.get(key.topic, {})):
         return None
     return facts.log_start_offset, target.offset
 

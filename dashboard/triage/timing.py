@@ -138,19 +138,21 @@ def risks(
     keys: Collection[TopicPartition],
     forecast: Forecast | None,
 ) -> tuple[Risk, ...]:
-    """Slow followers of `keys`: as the newest `slow_followers` know them, and as they look now.
-
-    A broker that the live look finds behind has its words; by broker.
+    """Slow followers of `keys`, by broker: as they look now. Where the cluster does not say, as
+    `rows` of the newest findings know them: who was slow then may have caught up since.
     """
+    if forecast is not None:
+        found = {
+            h.broker_id: Risk(h.broker_id, h.partitions, h.said, h.seconds_to_go)
+            for h in reversed(holdups(forecast.stalls))
+            if h.broker_id is not None and not h.fetching
+        }
+        return tuple(found[broker_id] for broker_id in sorted(found))
     slow: dict[int, list[SlowFollower]] = defaultdict(list)
     for row in rows:
         if row.slow and TopicPartition(row.topic, row.partition) in keys:
             slow[row.broker_id].append(row)
-    found = {broker_id: _known(broker_id, rows) for broker_id, rows in slow.items()}
-    for h in reversed(holdups(forecast.stalls) if forecast else []):
-        if h.broker_id is not None and not h.fetching:
-            found[h.broker_id] = Risk(h.broker_id, h.partitions, h.said, h.seconds_to_go)
-    return tuple(found[broker_id] for broker_id in sorted(found))
+    return tuple(_known(broker_id, slow[broker_id]) for broker_id in sorted(slow))
 
 
 def mode(found: Collection[Risk], forecast: Forecast | None) -> str:

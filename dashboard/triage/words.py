@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from dashboard.core.clock import format_time
 from dashboard.core.visible import pair
-from dashboard.core.words import binary, days_ahead, duration, plural
+from dashboard.core.words import binary, days_ahead, duration, first_letter_up, plural
 from dashboard.triage.answer import Triage
 from dashboard.triage.pieces import DECLARED, NONE, UNDECLARED, WAIVED, Here, Piece, total
 from dashboard.triage.selection import LIKELY, POSSIBLE, SURE, Chosen, Offer, instead, why
@@ -48,9 +48,23 @@ def sentences(answer: Triage, ways: Ways = FLAGS) -> list[str]:
     """All of it, in the order in which an operator asks."""
     if answer.disk.obstacle:
         return [need(answer), why(answer.disk)]
-    said = [need(answer), *disk(answer, ways), verdict(answer), *exactness(answer)]
+    said = [*known_by(answer), need(answer), *disk(answer, ways), verdict(answer)]
+    said += exactness(answer)
     said += [*by_tier(answer), *not_taken(answer, ways)]
     return [*said, *time(answer), *follow(answer)]
+
+
+def known_by(answer: Triage) -> list[str]:
+    """Of when the bytes are; why what goes on since is not told where findings are too old."""
+    age = answer.age
+    by = f"{age.said[:1].lower()}{age.said[1:]}"
+    said = [f"Bytes are known {by}; offsets are read now."]
+    if age.unusable:
+        said.append(
+            f"{first_letter_up(age.unusable)}. What they tell of growth and of slow followers does "
+            "not count."
+        )
+    return said
 
 
 def need(answer: Triage) -> str:
@@ -64,8 +78,8 @@ def need(answer: Triage) -> str:
         return said
     if written is None:
         return (
-            f"{said} How fast that disk fills is not known yet: nothing is added for what is "
-            "written meanwhile."
+            f"{said} How fast that disk fills is not known{'' if answer.age.unusable else ' yet'}: "
+            "nothing is added for what is written meanwhile."
         )
     if not written:
         return f"{said} The disk does not grow just now."
@@ -275,6 +289,7 @@ def triage_json(answer: Triage) -> dict[str, object]:
         "cluster_name": answer.cluster_name,
         "analysis_id": answer.analysis_id,
         "analysis_at": format_time(answer.analysis_at),
+        **answer.age.to_json(),
         "broker_id": question.broker_id,
         "log_dir": disk.log_dir,
         "need_bytes": question.need_bytes,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +30,8 @@ from dashboard.views.topic_rows import TopicRow
 
 NEVER = "not filling up"
 MAYBE = "may fill up"  # as likely it stands still: no day is told
+# Guards of a partition without a target: nobody's offset tells one, or something else keeps it.
+_UNCOMMITTED, _UNRESOLVED = "no-committed-offset", "target-unresolved"
 Rates = dict[tuple[int | None, str | None], GrowthRow]
 
 
@@ -88,6 +91,8 @@ class Headline:
     `safe_topics` have a partition without any guard; `unmeasured` are consumed partitions of
     unknown bytes, `records` those consumed at most. `safe_at_once_bytes` are whole segments of what
     is free: what a plan of `safe_topics` shows first. `guarded` is what guards hold, each of them.
+    Without a target are `uncommitted_topics`, where no group's offset tells one, and
+    `unresolved_topics`, where it could not be read or is not known yet.
     """
 
     consumed_bytes: int | None
@@ -99,6 +104,7 @@ class Headline:
     safe_topics: tuple[str, ...]
     undeclared_topics: tuple[str, ...]
     uncommitted_topics: tuple[str, ...]
+    unresolved_topics: tuple[str, ...]
     waive_group: str | None
     waive_bytes: int
     waive_least: str  # "at least " where they are those of a part of its partitions
@@ -125,6 +131,12 @@ class Headline:
                 f"{plural(count, 'topic')} {have} no committed offset that tells: what could go "
                 "is unknown there, never safe."
             )
+        if count := len(self.unresolved_topics):
+            wait, their = ("waits", "its") if count == 1 else ("wait", "their")
+            found.append(
+                f"{plural(count, 'topic')} {wait} for what could not be read or is not known yet: "
+                f"{their} guard {_UNRESOLVED} names it."
+            )
         if not self.guarded:
             found.append("Elsewhere nothing lies below the lowest committed offset.")
         if missing:
@@ -139,7 +151,7 @@ def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
     declared = facts.filter(facts["readers_declared"])
     group, freed, rows = next(iter(blockers_listed(blockers, 1)), (None, 0, []))
     known = set(pc.unique(declared["topic"]).to_pylist())
-    uncommitted = facts.filter(pc.is_null(facts["target_offset"]))
+    uncommitted, unresolved = _without_target(facts)
     return Headline(
         consumed_bytes=known_total(facts, "bytes_likely", "consumed"),
         declared_bytes=known_total(facts, "bytes_likely", "free"),
@@ -149,7 +161,8 @@ def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
         unmeasured=facts.filter(facts["consumed"])["bytes_likely"].null_count,
         safe_topics=tuple(topics_where(facts, "free")),
         undeclared_topics=tuple(topic for topic in consumed if topic not in known),
-        uncommitted_topics=tuple(sorted(pc.unique(uncommitted["topic"]).to_pylist())),
+        uncommitted_topics=uncommitted,
+        unresolved_topics=unresolved,
         waive_group=group,
         waive_bytes=freed,
         waive_least=at_least(rows),
@@ -157,6 +170,23 @@ def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
         guarded_bytes=known_total(facts, "bytes_likely", "guarded"),
         guarded=tuple(by_guard(facts)),
     )
+
+
+def _without_target(facts: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Topics with a partition whose target no group's offset tells, and those of which something
+    else keeps it: what could not be read, or is not as old yet as a replay window.
+    """
+    rows = facts.filter(pc.is_null(facts["target_offset"]))
+    names = rows["guard_names"].combine_chunks()
+    at, each = pc.list_parent_indices(names), pc.list_flatten(names)
+    waits = np.zeros(rows.num_rows, dtype=bool)
+    for guard, kind in ((_UNRESOLVED, True), (_UNCOMMITTED, False)):
+        waits[at.filter(pc.equal(each, guard)).to_numpy(zero_copy_only=False)] = kind
+    first, second = (
+        tuple(sorted(pc.unique(rows["topic"].filter(pa.array(those))).to_pylist()))
+        for those in (~waits, waits)
+    )
+    return first, second
 
 
 def _orphans(disks: pa.Table) -> int | None:
@@ -216,7 +246,7 @@ def blockers_listed(
 
 
 _MOST_NAMED = 6
-Kind = Literal["purge", "group", "declare", "unread"]
+Kind = Literal["purge", "group", "declare", "unread", "unresolved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +292,7 @@ def next_steps(
                 undeclared,
             )
         )
-    if unread := _unread(numbers, topics):
+    if unread := _not_system(numbers.uncommitted_topics, topics):
         steps.append(
             Step(
                 "unread",
@@ -271,12 +301,22 @@ def next_steps(
                 unread,
             )
         )
+    if unresolved := _not_system(numbers.unresolved_topics, topics):
+        steps.append(
+            Step(
+                "unresolved",
+                f"See why no target is known on {plural(len(unresolved), 'topic')}: something "
+                f"could not be read or is not known yet, and the guard {_UNRESOLVED} says what "
+                f"({_named(unresolved)})",
+                unresolved,
+            )
+        )
     return tuple(steps)
 
 
-def _unread(numbers: Headline, topics: Sequence[TopicRow]) -> tuple[str, ...]:
+def _not_system(names: Sequence[str], topics: Sequence[TopicRow]) -> tuple[str, ...]:
     system = {row.topic for row in topics if "system-topic" in row.guards}
-    return tuple(topic for topic in numbers.uncommitted_topics if topic not in system)
+    return tuple(topic for topic in names if topic not in system)
 
 
 def _named(topics: Sequence[str]) -> str:

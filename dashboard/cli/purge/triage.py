@@ -152,7 +152,7 @@ def _text(answer: Triage, out: str) -> str:
         parts.append(f"{_MOST_ROWS} of {len(rows)} partitions; --json and the plan have all")
     if answer.plan is not None:
         parts += [
-            f"written to {out}, by the analysis of {format_time(answer.analysis_at)}",
+            f"written to {out}, by the snapshot of {format_time(answer.age.taken_at)}",
             f"next: lowwater preview {shlex.quote(out)}",
             f"then: lowwater apply {shlex.quote(out)} --mode {answer.mode} "
             f"--confirm {in_quotes(answer.plan.confirmation)}",

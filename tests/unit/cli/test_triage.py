@@ -67,6 +67,8 @@ def test_flags_become_the_question_and_the_plan_is_an_ordinary_one(
     assert [p["topic"] for p in view["partitions"]] == ["safe"]
     assert (view["met"], view["sure"], view["bytes_low"]) == (True, "sure", 4 * SEGMENT)
     assert view["plan"]["confirmation"] == "purge safe on prod"
+    assert view["taken_at"] == view["analysis_at"] == "2026-03-01T11:59:20.000Z"
+    assert (view["age_seconds"], view["unusable"]) == (40, None)
 
 
 def test_a_part_is_written_and_the_exit_code_says_that_it_is_one(
@@ -121,6 +123,7 @@ def test_people_read_the_next_two_commands(
     assert main(WORDS) == 0
     text = capsys.readouterr().out
     assert "Surely enough: 1 partition of 1 topic frees 400.0 MiB on this disk" in text
+    assert "written to plan.json, by the snapshot of 2026-" in text
     assert "lowwater preview plan.json" in text
     assert 'lowwater apply plan.json --mode wait-all --confirm "purge safe on prod"' in text
 

@@ -253,6 +253,40 @@ def test_system_topics_are_nobodys_homework(cluster: ClusterStore) -> None:
     assert not any("__consumer_offsets" in step for step in steps)
 
 
+def without_target(topic: str, *guards: str) -> dict[str, object]:
+    told = [{"name": name, "reason": "", "lift": ""} for name in guards]
+    return {"topic": topic, "partition": 0, "target": "committed", "target_offset": None,
+            "guards": told, "readers_declared": True, "records": None, "size_bytes": 5,
+            "bytes_likely": None}  # fmt: skip
+
+
+def test_a_target_that_is_not_known_yet_is_not_told_as_one_that_nobody_committed() -> None:
+    """The first days of a store with a replay window: the topic's groups have committed."""
+    space = Space(of_rows(reclaimable=[without_target("orders", "target-unresolved")]))
+
+    assert space.numbers.uncommitted_topics == ()
+    (step,) = next_steps(space)
+    assert step.startswith("See why no target is known on 1 topic: ")
+    assert step.endswith("the guard target-unresolved says what (orders).")
+    why = space.numbers.why_nothing(())
+    assert "1 topic waits for what could not be read or is not known yet" in why
+    assert "no committed offset" not in why
+
+
+def test_who_committed_nothing_is_told_beside_a_target_that_waits() -> None:
+    rows = [without_target("a", "target-unresolved"), without_target("b", "target-unresolved"),
+            without_target("c", "readers-undeclared", "no-committed-offset"),
+            without_target("__tool", "system-topic", "target-unresolved")]  # fmt: skip
+    space = Space(of_rows(reclaimable=rows))
+
+    first, second = next_steps(space)
+    assert first.endswith("without any committed group: what may go there is unknown (c).")
+    assert "2 topics" in second and second.endswith("(a, b).")
+    why = space.numbers.why_nothing(())
+    assert "1 topic has no committed offset that tells" in why
+    assert "3 topics wait for what could not be read" in why
+
+
 def test_the_snapshot_may_be_pruned_since(cluster: ClusterStore) -> None:
     source = of_rows()
     assert source.snapshot is None

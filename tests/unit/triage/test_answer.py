@@ -16,7 +16,7 @@ from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.triage.answer import Triage, triage_live
 from dashboard.triage.pieces import DECLARED, UNDECLARED, WAIVED, Here
 from dashboard.triage.selection import LIKELY, SHORT, SURE, Question
-from dashboard.triage.words import sentences
+from dashboard.triage.words import need, sentences, triage_json
 from dashboard.views import headline
 from tests.unit.purge.facts_of import NOW
 from tests.unit.triage.world import (
@@ -200,6 +200,16 @@ def test_other_guards_are_told_and_never_planned(tmp_path: Path) -> None:
     assert "under-replicated: 1 partition" in " ".join(sentences(answer))
 
 
+def test_no_bytes_are_told_of_a_topic_with_remote_storage(tmp_path: Path) -> None:
+    """Its curve is of local bytes: a purge below the local log start takes nothing of any disk."""
+    world = World({("tiered", 0): read_to_the_end(20), ("fine", 0): read_to_the_end(1)})
+    world.configs_of["tiered"] = {"remote.storage.enable": "true"}
+    answer = ask(tmp_path, world, 5 * SEGMENT, "tiered", "fine")
+    assert chosen(answer) == {("fine", 0): DECLARED}
+    assert answer.blocked == ()
+    assert "remote-storage" not in " ".join(sentences(answer))
+
+
 def test_offsets_are_those_of_now_not_of_the_analysis(tmp_path: Path) -> None:
     world = World({("t", 0): read_to_the_end(10)})
     # A group that began since reads from the middle: the analysis did not know it.
@@ -228,7 +238,29 @@ def test_a_growth_that_is_not_known_is_said_and_adds_nothing(tmp_path: Path) -> 
     answer = ask(tmp_path, World({("a", 0): read_to_the_end(4)}), SEGMENT, "a")
     assert answer.written_bytes is None
     assert answer.needed_bytes == SEGMENT
-    assert "not known yet" in sentences(answer)[0]
+    assert "not known yet" in need(answer)
+
+
+def test_findings_are_as_old_as_their_snapshot_and_not_as_its_analysis(tmp_path: Path) -> None:
+    world = World({("a", 0): read_to_the_end(4)})
+    fresh = ask(tmp_path / "x", world, SEGMENT, "a", age=timedelta(seconds=120))
+    assert fresh.age.unusable == ""
+    assert sentences(fresh)[0].startswith("Bytes are known by the snapshot of 2 min ago")
+    old = ask(tmp_path / "y", world, SEGMENT, "a", age=10 * HOUR)
+    told = triage_json(old)
+    assert (told["taken_at"], told["age_seconds"]) == (NOW - 10 * HOUR, 36_000)
+    assert str(told["unusable"]) in sentences(old)[1].replace("The newest", "the newest")
+
+
+def test_the_growth_of_findings_that_are_too_old_adds_nothing(tmp_path: Path) -> None:
+    world = World({("a", 0): read_to_the_end(4)})
+    tables = growing(4 * SEGMENT)
+    answer = ask(tmp_path, world, SEGMENT, "a", tables=tables, age=10 * HOUR)
+    assert (answer.written_bytes, answer.needed_bytes) == (None, SEGMENT)
+    assert answer.disk.full_in is None
+    assert "How fast that disk fills is not known:" in need(answer)
+    # The bytes of segments are what they were.
+    assert answer.met
 
 
 @pytest.mark.parametrize("hours", [9, 100, 24 * 400])
@@ -268,7 +300,7 @@ def test_an_offline_log_dir_is_not_purged_and_says_what_to_do(tmp_path: Path, ne
     world.dirs = [LogDir(2, D1, None, None, "KAFKA_STORAGE_ERROR")]
     answer = ask(tmp_path, world, need * SEGMENT, "a")
     assert (answer.disk.obstacle, answer.plan, answer.met) == ("LOG_DIR_OFFLINE", None, False)
-    assert "KAFKA_STORAGE_ERROR" in sentences(answer)[1]
+    assert "KAFKA_STORAGE_ERROR" in sentences(answer)[-1]
 
 
 def test_a_log_dir_that_vanished_is_not_weighed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.core.errors import ClusterError
 from dashboard.domain.model import ConfigEntry
 from dashboard.triage.answer import Triage
 from dashboard.triage.timing import CHECK, DELAY, NATIVE, VERIFIED, WAIT_ALL, Timing, helps, timing
@@ -65,9 +66,21 @@ def slow(broker: int, topic: str = "a", catch_up: float | None = 120.0) -> dict[
             "observed_at": NOW}  # fmt: skip
 
 
-def triage(folder: Path, *rows: dict[str, Any], world: World | None = None) -> Triage:
+def silent() -> World:
+    """Where each replica's log ends, no broker tells: the newest findings do."""
+    world = World({("a", 0): read_to_the_end(5)})
+    world.failing["replicas"] = ClusterError("nobody answers", "Start a broker.")
+    return world
+
+
+def triage(
+    folder: Path,
+    *rows: dict[str, Any],
+    world: World | None = None,
+    age: timedelta | None = None,
+) -> Triage:
     made = world or World({("a", 0): read_to_the_end(5)})
-    return ask(folder, made, SEGMENT, "a", tables={"slow_followers": list(rows)})
+    return ask(folder, made, SEGMENT, "a", tables={"slow_followers": list(rows)}, age=age)
 
 
 def test_with_everybody_in_step_waiting_for_all_is_the_mode(tmp_path: Path) -> None:
@@ -79,7 +92,7 @@ def test_with_everybody_in_step_waiting_for_all_is_the_mode(tmp_path: Path) -> N
 
 
 def test_another_slow_follower_changes_the_mode_but_not_when_bytes_leave(tmp_path: Path) -> None:
-    answer = triage(tmp_path, slow(3))
+    answer = triage(tmp_path, slow(3), world=silent())
     assert (answer.mode, [r.broker_id for r in answer.risks]) == (VERIFIED, [3])
     assert answer.timing is not None
     assert answer.timing.follower_seconds == 0
@@ -89,13 +102,26 @@ def test_another_slow_follower_changes_the_mode_but_not_when_bytes_leave(tmp_pat
 
 
 def test_where_the_broker_in_need_is_the_slow_one_its_bytes_leave_late(tmp_path: Path) -> None:
-    answer = triage(tmp_path / "x", slow(2))
+    answer = triage(tmp_path / "x", slow(2), world=silent())
     assert answer.timing is not None
     assert answer.timing.follower_seconds == 120
     assert "is itself behind" in " ".join(sentences(answer))
-    endless = triage(tmp_path / "y", slow(2, catch_up=None))
+    endless = triage(tmp_path / "y", slow(2, catch_up=None), world=silent())
     assert (endless.in_time, endless.met, endless.sure) == (False, False, "sure")
     assert "cannot be said" in " ".join(sentences(endless))
+
+
+def test_who_was_slow_and_keeps_up_now_changes_no_mode(tmp_path: Path) -> None:
+    for name, age in (("x", None), ("y", timedelta(hours=10))):
+        answer = triage(tmp_path / name, slow(2, catch_up=None), slow(3), age=age)
+        assert (answer.mode, answer.risks) == (WAIT_ALL, ())
+        assert (answer.in_time, answer.met) == (True, True)
+
+
+def test_what_is_too_old_names_nobody_slow(tmp_path: Path) -> None:
+    """Not even where the cluster does not say who is behind: the broker may have been repaired."""
+    answer = triage(tmp_path, slow(3), world=silent(), age=timedelta(hours=10))
+    assert (answer.mode, answer.risks) == (WAIT_ALL, ())
 
 
 @pytest.mark.further
@@ -110,11 +136,12 @@ def test_leaders_that_speak_leader_only_are_asked_natively(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World({("a", 0): read_to_the_end(5)})
+    world.ends_behind = {3: 20}
     native = list(world.brokers())
     for broker in native:
         broker.api_versions["DeleteRecords"] = 3
     monkeypatch.setattr(world, "brokers", lambda _=(): tuple(native))
-    assert triage(tmp_path, slow(3), world=world).mode == NATIVE
+    assert triage(tmp_path, world=world).mode == NATIVE
 
 
 def test_too_late_is_not_met_however_many_bytes(tmp_path: Path) -> None:

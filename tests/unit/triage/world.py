@@ -11,7 +11,9 @@ from typing import Any
 from dashboard.domain.model import (
     GroupListing,
     LogDir,
+    TieredOffsets,
     TopicPartition,
+    TopicState,
 )
 from dashboard.settings.settings import PurgeSettings, Settings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore, Store
@@ -74,11 +76,25 @@ class World(FakeCluster):
         self.members = {g: self.dead.get(g, 1) for g in self.offsets_of}
         return super().groups(topics, with_offsets=with_offsets)
 
+    def tiered_offsets(
+        self, keys: Iterable[TopicPartition], _topics: Mapping[str, TopicState]
+    ) -> dict[TopicPartition, TieredOffsets]:
+        """All but the active segment lies in remote storage alone."""
+        ends = {key: self.parts_of[key].segments * PER_SEGMENT for key in keys}
+        return {key: TieredOffsets(*key, end, end, None) for key, end in ends.items()}
 
-def findings(folder: Path, world: World, **tables: list[dict[str, Any]]) -> ClusterStore:
-    """An analysis that measured every replica to the segment; `tables` replace or add rows."""
+
+def findings(
+    folder: Path, world: World, age: timedelta | None = None, **tables: list[dict[str, Any]]
+) -> ClusterStore:
+    """An analysis that measured every replica to the segment; `tables` replace or add rows.
+
+    `age` is that of the snapshot, which was analysed 40 s ago all the same.
+    """
     store = collected(
-        ClusterStore(Store(str(folder / "data")), world.id), NOW, *{k.topic for k in world.parts}
+        ClusterStore(Store(str(folder / "data")), world.id),
+        NOW - (age or timedelta(0)),
+        *{k.topic for k in world.parts},
     )
     store.write_connection("127.0.0.1:9", None, "prod")
     writer = store.begin("findings", NOW - timedelta(seconds=40))
@@ -104,7 +120,7 @@ def findings(folder: Path, world: World, **tables: list[dict[str, Any]]) -> Clus
         columns = {c: [row.get(c) for row in found] for c in {c for row in found for c in row}}
         columns["taken_at"] = [writer.taken_at] * len(found)
         writer.write(name, build(FINDING_TABLES[name], columns))
-    writer.commit(0.1, {"snapshot_id": ""})
+    writer.commit(0.1, {"snapshot_id": store.latest_snapshot() if age else ""})
     store.set_latest(writer.id)
     return store
 
@@ -128,10 +144,11 @@ def ask(
     tables: Mapping[str, list[dict[str, Any]]] | None = None,
     broker: int = 2,
     within: timedelta = timedelta(minutes=30),
+    age: timedelta | None = None,
     **question: Any,
 ) -> Triage:
     """The triage of broker 2 over this world; `declared` are topics with declared readers."""
-    store = findings(folder, world, **(tables or {}))
+    store = findings(folder, world, age, **(tables or {}))
     return triage_live(
         world,  # type: ignore[arg-type]
         settings_of(folder, *declared),
