@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dashboard.core.canonical import parse_json, read, written
 from dashboard.core.errors import StoreError
 from dashboard.core.words import called
+from dashboard.store import declared
 from dashboard.store.local_files import open_files
 from dashboard.store.snapshot_files import (
     Kind,
@@ -109,15 +110,6 @@ class Store:
         return [name.rstrip("/").rsplit("/", 1)[-1] for name in chosen]
 
 
-def _is_declaration(entry: Any) -> bool:
-    """Texts by name, `glob` among them; what they say is checked by who reads them."""
-    return (
-        isinstance(entry, dict)
-        and "glob" in entry
-        and all(isinstance(value, str) for value in entry.values())
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Connection:
     """How a cluster was reached; `client_config` is a path, never what stands in the file."""
@@ -180,25 +172,15 @@ class ClusterStore:
         """Readers declared on the page: glob, owner, readers, replay_window, declared_by/_at, and
         topic_id where it was known of which topic of the name.
         """
-        found = self._json("declarations.json") or {}
-        topics, ids = found.get("topics", []), found.get("topic_ids", {})
-        if not isinstance(topics, list) or not all(map(_is_declaration, topics)):
-            raise self._wrong("declarations.json", "its topics are no list of declarations")
-        if not isinstance(ids, dict) or not all(isinstance(i, str) for i in ids.values()):
-            raise self._wrong("declarations.json", "its topic_ids are no ids by topic")
-        return [
-            {**row, "topic_id": ids[row["glob"]]} if row.get("glob") in ids else row
-            for row in topics
-        ]
+        try:
+            return declared.rows_of(self._json("declarations.json") or {})
+        except ValueError as error:
+            raise unreadable(f"{self.path}/declarations.json", error) from error
 
     def write_declarations(self, topics: list[dict[str, str]]) -> None:
-        """Replace the page's declarations, atomically. Ids stand beside the rows: earlier releases
-        refuse a row with a key that they do not know.
-        """
-        ids = {row["glob"]: row["topic_id"] for row in topics if row.get("topic_id")}
-        rows = [{k: v for k, v in row.items() if k != "topic_id"} for row in topics]
-        found = {"topics": rows, "topic_ids": ids} if ids else {"topics": rows}
-        self._replace("declarations.json", json.dumps(found, sort_keys=True, indent=1).encode())
+        """Replace the page's declarations, atomically."""
+        body = json.dumps(declared.file_of(topics), sort_keys=True, indent=1)
+        self._replace("declarations.json", body.encode())
 
     def files(self, folder: str) -> list[str]:
         """The names of the files in a folder of it; none where it is not there. StoreError."""
@@ -427,14 +409,11 @@ class ClusterStore:
             return None
         try:
             value = parse_json(raw)
+            if not isinstance(value, dict):
+                raise ValueError("it is no object")
         except ValueError as error:
             raise unreadable(f"{self.path}/{name}", error) from error
-        if not isinstance(value, dict):
-            raise self._wrong(name, "it is no object")
         return value
-
-    def _wrong(self, name: str, why: str) -> StoreError:
-        return unreadable(f"{self.path}/{name}", ValueError(why))
 
     def _bytes(self, path: str) -> bytes | None:
         try:
