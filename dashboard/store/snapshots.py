@@ -65,8 +65,10 @@ class Store:
         """
         found = [ClusterStore(self, cluster_id) for cluster_id in self.clusters()]
         if not found:
+            hidden = [name for name in self._names(self.path) if self._is_cluster(name) is None]
+            where = f" that may be seen here (not {', '.join(sorted(hidden))})" if hidden else ""
             raise StoreError(
-                f"{self.root} holds no snapshot of any cluster",
+                f"{self.root} holds no snapshot of any cluster{where}",
                 "Run: lowwater collect --bootstrap-server HOST:PORT "
                 f"--data {shlex.quote(self.root)}",
                 code="NO_SNAPSHOT",
@@ -91,12 +93,19 @@ class Store:
 
     def begun(self) -> list[ClusterStore]:
         """Folders that are no cluster yet: what a first attempt to collect left."""
-        names = [name for name in self._names(self.path) if not self._is_cluster(name)]
+        names = [name for name in self._names(self.path) if self._is_cluster(name) is False]
         return [ClusterStore(self, name) for name in sorted(names)]
 
-    def _is_cluster(self, name: str) -> bool:
+    def _is_cluster(self, name: str) -> bool | None:
+        """None: nobody here may look into it, as into root's `lost+found` where a disk begins."""
         marks = ("connection.json", "snapshots", "findings")
-        return any(self.fs.exists(f"{self.path}/{name}/{mark}") for mark in marks)
+        path = f"{self.path}/{name}"
+        try:
+            return any(self.fs.exists(f"{path}/{mark}") for mark in marks)
+        except PermissionError:
+            return None
+        except OSError as error:
+            raise unreadable(path, error) from error
 
     def _names(self, path: str, *, files: bool = False) -> list[str]:
         """Of the folders in this one, or of its files."""
@@ -401,7 +410,11 @@ class ClusterStore:
         return [of for i in self.ids("findings") if (of := self._snapshot_of(i))]
 
     def _committed(self, kind: Kind, name: str) -> bool:
-        return bool(self.fs.exists(f"{self.path}/{kind}/{name}/manifest.json"))
+        """One of ours of which nobody can tell counts, as damaged ones do: who reads it hears."""
+        try:
+            return bool(self.fs.exists(f"{self.path}/{kind}/{name}/manifest.json"))
+        except OSError:
+            return time_of(name) is not None
 
     def _json(self, name: str) -> dict[str, Any] | None:
         raw = self._bytes(f"{self.path}/{name}")
