@@ -20,7 +20,7 @@ import msgspec
 
 from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.protocol.messages import error_name
-from dashboard.cluster.records import BY_HAND, TIME_TYPES, refuse_others
+from dashboard.cluster.records import BY_HAND, TIME_TYPES, headers_of, refuse_others
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import Took
 
@@ -311,10 +311,9 @@ def _place(message: Message) -> tuple[str | None, int | None]:
 def _columns(records: Sequence[Message], offsets: list[int]) -> dict[str, list[Any]]:
     stamps = [m.timestamp() for m in records]
     try:
-        headers = [m.headers() or [] for m in records]
-    except (SystemError, UnicodeError) as error:  # what confluent-kafka makes of such a name
-        span = f"{offsets[0]} to {offsets[-1]}"
-        raise RangeError(f"a header's name is not UTF-8 at one of offsets {span}") from error
+        headers = headers_of(records)
+    except ValueError as error:
+        raise RangeError(str(error)) from error
     return {
         "offset": offsets,
         "timestamp": [at if kind in TIME_TYPES and at != -1 else None for kind, at in stamps],

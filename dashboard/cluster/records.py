@@ -7,7 +7,7 @@ coordinates it; it joins no group and commits nothing, so no broker ever lists o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
@@ -133,7 +133,7 @@ def refuse_others(
 
 
 class _Stopped(Exception):
-    """The look at one partition ends here; its argument is an error's name."""
+    """The look at one partition ends here; its argument is an error's name, or ours in words."""
 
 
 class _Look:
@@ -260,9 +260,23 @@ def _evenly(first: int, last: int, count: int) -> list[int]:
     return [first + (i + 1) * (last - first) // (wanted + 1) for i in range(wanted)]
 
 
+def headers_of(messages: Sequence[Message]) -> list[list[tuple[str, bytes | None]]]:
+    """The headers of each record. Raises ValueError, with the offsets, where one has no text."""
+    try:
+        return cast("list[list[tuple[str, bytes | None]]]", [m.headers() or [] for m in messages])
+    except (SystemError, UnicodeError) as error:  # what confluent-kafka makes of such a name
+        first, last = messages[0].offset(), messages[-1].offset()
+        where = f"offset {first}" if first == last else f"one of offsets {first} to {last}"
+        raise ValueError(f"a header's name is not UTF-8 at {where}") from error
+
+
 def _record(message: Message, values: bool) -> Record:
+    """Raises _Stopped where its headers cannot be told."""
     kind, timestamp_ms = message.timestamp()
-    headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    try:
+        (headers,) = headers_of([message])
+    except ValueError as error:
+        raise _Stopped(str(error)) from error
     return Record(
         offset=int(message.offset() or 0),
         timestamp_ms=timestamp_ms if kind in TIME_TYPES else None,

@@ -76,8 +76,9 @@ class LookedAt:
     """Records of one partition below its target: the first, the last, and some between them.
 
     `sampled` rise by offset, hold neither of the two, and may be fewer than were asked for: where
-    records are compacted away several samples find the same one. `error` is Kafka's name, or
-    TIMED_OUT: then what was read until then; `why` says it with the next step.
+    records are compacted away several samples find the same one. `error` is Kafka's name,
+    TIMED_OUT, or of a header whose name is no text our words: then what was read until then; `why`
+    says it with the next step.
     """
 
     topic: str

@@ -10,12 +10,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from dashboard.core.errors import UsageError
 from dashboard.exporter.own import CONTENT_TYPE_LATEST
 
-# A client that asks and never reads must not keep its thread for long.
+# A client that asks and never reads must not keep its thread for long; nor may one whose turn does
+# not come while the store hangs: it has given up by then, as Prometheus does by default.
 _PATIENCE_SECONDS = 10
+_TEXT = "text/plain; charset=utf-8"
+_BUSY = b"an earlier request is not answered yet: the data folder or the journal is slow or hangs\n"
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Answers GET and HEAD of `/metrics` with what `render` gives; requests wait for each other."""
+    """Answers GET and HEAD of `/metrics` with what `render` gives; requests wait for each other,
+    and one that waits for long is refused with 503.
+    """
 
     daemon_threads = True
     # A port that another program listens on is an error, also where the system would share it.
@@ -51,10 +56,16 @@ class MetricsServer(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         return f"http://{host!s}:{port}/metrics"
 
-    def page(self) -> bytes:
-        """The text, made by one request at a time: a reader's tables are its own."""
-        with self._lock:
+    def page(self) -> bytes | None:
+        """The text, made by one request at a time: a reader's tables are its own. None: its turn
+        did not come.
+        """
+        if not self._lock.acquire(timeout=_PATIENCE_SECONDS):
+            return None
+        try:
             return self._render()
+        finally:
+            self._lock.release()
 
     def handle_error(self, *_who: object) -> None:
         """A scraper that went away is no news; anything else is."""
@@ -87,10 +98,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _page(self) -> tuple[int, str, bytes]:
         path = self.path.partition("?")[0]
         if path == "/metrics":
-            return 200, CONTENT_TYPE_LATEST, self.server.page()
+            page = self.server.page()
+            return (503, _TEXT, _BUSY) if page is None else (200, CONTENT_TYPE_LATEST, page)
         if path == "/":
-            return 200, "text/plain; charset=utf-8", b"lowwater: the metrics are at /metrics\n"
-        return 404, "text/plain; charset=utf-8", b"only /metrics is here\n"
+            return 200, _TEXT, b"lowwater: the metrics are at /metrics\n"
+        return 404, _TEXT, b"only /metrics is here\n"
 
     def log_message(self, *_words: object) -> None:
         """A line per scrape would fill a log with nothing."""

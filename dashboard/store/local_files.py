@@ -106,6 +106,8 @@ class UrlFiles:
             return dict(self._files.info(path))
 
     def exists(self, path: str) -> bool:
+        if "file" in self.protocol:  # told as of the plain path, an OSError too
+            return LocalFiles().exists(path)
         try:
             return bool(self.info(path))
         except FileNotFoundError:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dashboard.core.canonical import parse_json, read, written
 from dashboard.core.errors import StoreError
 from dashboard.core.words import called
+from dashboard.store import declared
 from dashboard.store.local_files import open_files
 from dashboard.store.snapshot_files import (
     Kind,
@@ -64,8 +65,10 @@ class Store:
         """
         found = [ClusterStore(self, cluster_id) for cluster_id in self.clusters()]
         if not found:
+            hidden = [name for name in self._names(self.path) if self._is_cluster(name) is None]
+            where = f" that may be seen here (not {', '.join(sorted(hidden))})" if hidden else ""
             raise StoreError(
-                f"{self.root} holds no snapshot of any cluster",
+                f"{self.root} holds no snapshot of any cluster{where}",
                 "Run: lowwater collect --bootstrap-server HOST:PORT "
                 f"--data {shlex.quote(self.root)}",
                 code="NO_SNAPSHOT",
@@ -90,12 +93,19 @@ class Store:
 
     def begun(self) -> list[ClusterStore]:
         """Folders that are no cluster yet: what a first attempt to collect left."""
-        names = [name for name in self._names(self.path) if not self._is_cluster(name)]
+        names = [name for name in self._names(self.path) if self._is_cluster(name) is False]
         return [ClusterStore(self, name) for name in sorted(names)]
 
-    def _is_cluster(self, name: str) -> bool:
+    def _is_cluster(self, name: str) -> bool | None:
+        """None: nobody here may look into it, as into root's `lost+found` where a disk begins."""
         marks = ("connection.json", "snapshots", "findings")
-        return any(self.fs.exists(f"{self.path}/{name}/{mark}") for mark in marks)
+        path = f"{self.path}/{name}"
+        try:
+            return any(self.fs.exists(f"{path}/{mark}") for mark in marks)
+        except PermissionError:
+            return None
+        except OSError as error:
+            raise unreadable(path, error) from error
 
     def _names(self, path: str, *, files: bool = False) -> list[str]:
         """Of the folders in this one, or of its files."""
@@ -107,15 +117,6 @@ class Store:
             raise unreadable(path, error) from error
         chosen = [e["name"] for e in entries if (e["type"] == "file") == files]
         return [name.rstrip("/").rsplit("/", 1)[-1] for name in chosen]
-
-
-def _is_declaration(entry: Any) -> bool:
-    """Texts by name, `glob` among them; what they say is checked by who reads them."""
-    return (
-        isinstance(entry, dict)
-        and "glob" in entry
-        and all(isinstance(value, str) for value in entry.values())
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,25 +181,15 @@ class ClusterStore:
         """Readers declared on the page: glob, owner, readers, replay_window, declared_by/_at, and
         topic_id where it was known of which topic of the name.
         """
-        found = self._json("declarations.json") or {}
-        topics, ids = found.get("topics", []), found.get("topic_ids", {})
-        if not isinstance(topics, list) or not all(map(_is_declaration, topics)):
-            raise self._wrong("declarations.json", "its topics are no list of declarations")
-        if not isinstance(ids, dict) or not all(isinstance(i, str) for i in ids.values()):
-            raise self._wrong("declarations.json", "its topic_ids are no ids by topic")
-        return [
-            {**row, "topic_id": ids[row["glob"]]} if row.get("glob") in ids else row
-            for row in topics
-        ]
+        try:
+            return declared.rows_of(self._json("declarations.json") or {})
+        except ValueError as error:
+            raise unreadable(f"{self.path}/declarations.json", error) from error
 
     def write_declarations(self, topics: list[dict[str, str]]) -> None:
-        """Replace the page's declarations, atomically. Ids stand beside the rows: earlier releases
-        refuse a row with a key that they do not know.
-        """
-        ids = {row["glob"]: row["topic_id"] for row in topics if row.get("topic_id")}
-        rows = [{k: v for k, v in row.items() if k != "topic_id"} for row in topics]
-        found = {"topics": rows, "topic_ids": ids} if ids else {"topics": rows}
-        self._replace("declarations.json", json.dumps(found, sort_keys=True, indent=1).encode())
+        """Replace the page's declarations, atomically."""
+        body = json.dumps(declared.file_of(topics), sort_keys=True, indent=1)
+        self._replace("declarations.json", body.encode())
 
     def files(self, folder: str) -> list[str]:
         """The names of the files in a folder of it; none where it is not there. StoreError."""
@@ -419,7 +410,11 @@ class ClusterStore:
         return [of for i in self.ids("findings") if (of := self._snapshot_of(i))]
 
     def _committed(self, kind: Kind, name: str) -> bool:
-        return bool(self.fs.exists(f"{self.path}/{kind}/{name}/manifest.json"))
+        """One of ours of which nobody can tell counts, as damaged ones do: who reads it hears."""
+        try:
+            return bool(self.fs.exists(f"{self.path}/{kind}/{name}/manifest.json"))
+        except OSError:
+            return time_of(name) is not None
 
     def _json(self, name: str) -> dict[str, Any] | None:
         raw = self._bytes(f"{self.path}/{name}")
@@ -427,14 +422,11 @@ class ClusterStore:
             return None
         try:
             value = parse_json(raw)
+            if not isinstance(value, dict):
+                raise ValueError("it is no object")
         except ValueError as error:
             raise unreadable(f"{self.path}/{name}", error) from error
-        if not isinstance(value, dict):
-            raise self._wrong(name, "it is no object")
         return value
-
-    def _wrong(self, name: str, why: str) -> StoreError:
-        return unreadable(f"{self.path}/{name}", ValueError(why))
 
     def _bytes(self, path: str) -> bytes | None:
         try:

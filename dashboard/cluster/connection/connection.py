@@ -255,13 +255,16 @@ class Connection:
     def _give_back(self, address: tuple[str, int], wire: Wire) -> None:
         with self._lock:
             self._busy.discard(wire)
-            if wire.closed:
-                return
-            now, idle = time.monotonic(), self._idle.setdefault(address, [])
-            idle.append((wire, now))
-            # The newest is taken first: those of a busier moment would never come up, nor end.
-            while now - idle[0][1] >= _IDLE_SECONDS:
-                idle.pop(0)[0].close()
+            now = time.monotonic()
+            if not wire.closed:
+                self._idle.setdefault(address, []).append((wire, now))
+            # The newest is taken first, and of an address that is gone none: those of a busier
+            # moment, and of brokers that have moved, would never come up, nor end.
+            for at, idle in list(self._idle.items()):
+                while idle and now - idle[0][1] >= _IDLE_SECONDS:
+                    idle.pop(0)[0].close()
+                if not idle:
+                    del self._idle[at]
 
     def _is_silent(self, address: tuple[str, int]) -> bool:
         return time.monotonic() < self._silent_until.get(address, 0.0)

@@ -197,6 +197,24 @@ def test_connections_of_a_busier_moment_end_while_fewer_are_used(
         assert sockets(one, most=1) == 1
 
 
+def test_connections_to_addresses_that_are_gone_end(
+    two: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker in a container comes back at another address each time."""
+    one, other = two
+    with open_live(one) as live:
+        asked = live._connection
+        both = threading.Barrier(2)
+        asked.side_by_side({n: lambda: asked.ask(2, lambda *_: both.wait(60)) for n in range(2)})
+        assert sockets(other, most=2) == 2
+        asked.remember({1: ("127.0.0.1", one.port)})
+        monkeypatch.setattr(connection, "_IDLE_SECONDS", 0.1)
+        time.sleep(0.15)
+        asked.ask(1, lambda *_: None)
+        assert sockets(other, most=0) == 0
+        assert list(asked._idle) == [("127.0.0.1", one.port)]
+
+
 class Watched(set[Any]):
     """Busy wires, which others look through under a lock."""
 

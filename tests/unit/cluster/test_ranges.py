@@ -21,6 +21,9 @@ class Message:
         self._offset, self._odd = offset, odd
         self._at = 1_700_000_000_000 + offset if at is None else at
 
+    def offset(self) -> int:
+        return self._offset
+
     def timestamp(self) -> tuple[int, int]:
         return 1, self._at
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.cluster import records
 from dashboard.domain.model import TopicPartition
 from dashboard.domain.records import Record, Span
+from tests.unit.cluster.test_ranges import Message
 
 
 class Log(records._Look):
@@ -58,3 +61,53 @@ def test_samples_that_find_the_same_record_show_it_once() -> None:
     log = Log([0, 90, 100], Span(0, 101))
     assert [record.offset for record in log.run(10).records] == [0, 90, 100]
     assert log.asked == 3, "the edges and the hole"
+
+
+class Polled(Message):
+    """A record of topic t, as `poll` gives it."""
+
+    def __init__(self, partition: int, offset: int, odd: type[Exception] | None) -> None:
+        super().__init__(offset, odd)
+        self._partition = partition
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return self._partition
+
+    def error(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("fault", [SystemError, UnicodeError])
+@pytest.mark.parametrize(("odd", "read"), [(0, []), (2, [0]), (1, [0, 2])])
+def test_a_header_whose_name_is_not_utf_8_costs_its_partition_alone(
+    monkeypatch: pytest.MonkeyPatch, fault: type[Exception], odd: int, read: list[int]
+) -> None:
+    class Client:
+        def __init__(self, *_: object) -> None:
+            self.consumer = self
+
+        def assign(self, positions: list[Any]) -> None:
+            self.partition, self.next = positions[0].partition, positions[0].offset
+
+        def seek(self, position: Any) -> None:
+            self.assign([position])
+
+        def poll(self, _: float) -> Polled:
+            self.next += 1
+            is_odd = (self.partition, self.next - 1) == (1, odd)
+            return Polled(self.partition, self.next - 1, fault if is_odd else None)
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(records, "_Client", Client)
+    spans = {TopicPartition("t", partition): Span(0, 3) for partition in range(3)}
+    found = list(
+        records.read_records({}, "c", spans, sampled=1, values=True, deadline=math.inf).values()
+    )
+    assert found[1].error == f"a header's name is not UTF-8 at offset {odd}"
+    assert [[r.offset for r in at.records] for at in found] == [[0, 1, 2], read, [0, 1, 2]]
+    assert (found[0].error, found[2].error) == (None, None)

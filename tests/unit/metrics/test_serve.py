@@ -15,7 +15,7 @@ import pytest
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import UsageError
-from dashboard.exporter import own
+from dashboard.exporter import own, serve
 from dashboard.exporter.own_reading import Reader
 from dashboard.exporter.serve import MetricsServer
 from tests.support import sample_store
@@ -92,6 +92,33 @@ def test_scrapers_at_the_same_time_wait_for_each_other(
         answers = list(pool.map(get, [server.url] * 48))
     assert {(status, body) for status, _, body in answers} == {(200, BODY)}
     assert (renderer.calls, renderer.most) == (48, 1)
+
+
+def test_scrapes_beside_one_that_hangs_are_refused_and_never_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While a store hangs each scrape would be kept, and all of them rendered once it answers."""
+    monkeypatch.setattr(serve, "_PATIENCE_SECONDS", 0.05)
+    hangs, answers, calls = threading.Event(), threading.Event(), []
+
+    def render() -> bytes:
+        calls.append(1)
+        hangs.set()
+        answers.wait(60)
+        return BODY
+
+    with serving(render) as server, ThreadPoolExecutor(5) as pool:
+        first = pool.submit(get, server.url)
+        assert hangs.wait(60)
+        try:
+            refused = [pool.submit(get, server.url) for _ in range(4)]
+            assert {answer.result(20)[0] for answer in refused} == {503}
+            assert b"is not answered yet" in refused[0].result()[2]
+        finally:
+            answers.set()
+        assert first.result()[0::2] == (200, BODY)
+        assert len(calls) == 1
+        assert get(server.url)[0] == 200
 
 
 def test_a_port_that_is_taken_or_none_is_an_error_by_name(server: MetricsServer) -> None:
