@@ -226,9 +226,11 @@ def retention_fit(
     growth: pa.Table,
     *,
     taken_at: datetime,
+    seen_at: datetime,
     margin: float,
 ) -> pa.Table:
-    """The `retention_fit` table, without snapshot_id and taken_at.
+    """The `retention_fit` table, without snapshot_id and taken_at. How long something is known
+    counts to `taken_at`; `seen_at` is the snapshot's by its id, as groups were last seen.
 
     `sums`: reader_lags, last_writes and held of all buckets; `topics`: `topics.with_new`; `growth`:
     the table of that name. Bytes are freed by the rate of what came, as the page Growth has it:
@@ -242,7 +244,7 @@ def retention_fit(
     for row in found.filter(found["guard"].is_valid()).to_pylist():
         guards.setdefault(row["topic"], []).append(row["guard"])
     named = {topic.topic: topic for topic in records(topics.filter(judged_ones), _Topic)}
-    gone = _gone(sums["held"].filter(judged_ones), taken_at)
+    gone = _gone(sums["held"].filter(judged_ones), seen_at)
     sizes = {
         row["topic"]: (None if row["unmeasured"] else row["size_bytes"], row["replicas"])
         for row in sums["last_writes"].filter(judged_ones).to_pylist()
@@ -268,10 +270,10 @@ def retention_fit(
     return pa.Table.from_pylist(rows, schema=_FIT_SCHEMA)
 
 
-def _gone(held: pa.Table, taken_at: datetime) -> dict[str, set[str]]:
+def _gone(held: pa.Table, seen_at: datetime) -> dict[str, set[str]]:
     """Groups that a snapshot showed on a topic and the newest does not: they may come back."""
     found: dict[str, set[str]] = {}
-    missed = held.filter(pc.less(held["last_seen_at_min"], pa.scalar(taken_at, _TIME)))
+    missed = held.filter(pc.less(held["last_seen_at_min"], pa.scalar(seen_at, _TIME)))
     for row in missed.select(["topic", "group_id"]).to_pylist():
         found.setdefault(row["topic"], set()).add(row["group_id"])
     return found

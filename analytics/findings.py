@@ -235,7 +235,7 @@ def _used(
             bytes_out=sums["fetched"],
         ),
         "retention_fit": advice.retention_fit(
-            sums, known, rates, taken_at=seen_at(work.snapshot), margin=margin
+            sums, known, rates, taken_at=at, seen_at=seen_at(work.snapshot), margin=margin
         ),
     }
 

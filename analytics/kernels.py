@@ -188,7 +188,7 @@ def _used(view: BucketView, work: Work, purge: _Purged) -> Told:
     lags = reader_lags.fold(view, snapshot, work.base, work.before, chosen)
     sums = {
         "last_writes": last_writes.sums(writes, purge.partitions, at),
-        "reader_lags": reader_lags.sums(lags, purge.by_target[1], at),
+        "reader_lags": reader_lags.sums(lags, purge.of_whole_logs, at),
         "wanted": topics.wanted_sums(purge.by_target[1], purge.partitions),
     }
     return Told({"last_writes": writes, "reader_lags": lags}, sums)
@@ -216,11 +216,13 @@ def _drawn(view: BucketView, work: Work, judged: Judged) -> _Drawn:
 @dataclass(frozen=True)
 class _Purged:
     """`partitions.described` partitions, the `reclaimable` rows by target (the committed one
-    first), and `disks.told_apart` of replicas.
+    first), those up to the end of each log, which no replay window keeps from being asked who
+    may read it, and `disks.told_apart` of replicas.
     """
 
     partitions: pa.Table
     by_target: tuple[pa.Table, ...]
+    of_whole_logs: pa.Table
     told_apart: pa.Table
 
 
@@ -237,14 +239,20 @@ def _purged(
     found, measured = curves.with_bytes(found, measured, drawn.curves)
     known = partitions.described(found, work.topics, work.read["reassignments"])
     errors = groups.offset_errors(view, work.snapshot, read["group_offsets"]["error"], rows)
-    by_target = tuple(
-        partitions.reclaimable(
-            known, target, prefix, groups=standing, incomplete=judged.incomplete,
+
+    def reclaimable(described: pa.Table, target: str, prefix: str) -> pa.Table:
+        return partitions.reclaimable(
+            described, target, prefix, groups=standing, incomplete=judged.incomplete,
             offset_errors=errors,
-        )
-        for target, prefix in (("committed", "committed"), ("high-watermark", "end"))
-    )  # fmt: skip
-    return _Purged(known, by_target, disks.told_apart(measured, by_target[0]))
+        )  # fmt: skip
+
+    committed = reclaimable(known, "committed", "committed")
+    whole = end = reclaimable(known, "high-watermark", "end")
+    to_end = pc.fill_null(pc.equal(known["end_target"], known["high_watermark"]), False)
+    asked = pc.is_in(known["topic"], value_set=reader_lags.judged(work.topics))
+    if pc.any(pc.and_not(asked, to_end)).as_py():
+        whole = reclaimable(partitions.to_their_ends(known), "high-watermark", "end")
+    return _Purged(known, (committed, end), whole, disks.told_apart(measured, committed))
 
 
 def _followers(work: Work, judged: Judged, drawn: _Drawn, metrics: pa.Table) -> pa.Table:

@@ -209,6 +209,16 @@ def described(partitions: pa.Table, topics: pa.Table, reassignments: pa.Table) -
     return partitions
 
 
+def to_their_ends(partitions: pa.Table) -> pa.Table:
+    """`described` partitions whose target up to the end is the high watermark, whatever a replay
+    window or an open transaction keeps: guards are those of whoever may read any of the log.
+    """
+    ends, names = partitions["high_watermark"], partitions.column_names
+    found = partitions.set_column(names.index("end_target"), "end_target", ends)
+    nothing = pa.nulls(partitions.num_rows, found["end_problem"].type)
+    return found.set_column(names.index("end_problem"), "end_problem", nothing)
+
+
 def reclaimable(
     partitions: pa.Table,
     target: str,

@@ -47,7 +47,11 @@ def lag(topic: str, low: int, high: int, **facts: Any) -> dict[str, Any]:
 
 
 def found(
-    *lags: dict[str, Any], rate: int | None = 600, rated: int = 2, seen: timedelta = timedelta(0)
+    *lags: dict[str, Any],
+    rate: int | None = 600,
+    rated: int = 2,
+    seen: timedelta = timedelta(0),
+    ahead: timedelta = timedelta(0),
 ) -> dict[str, dict[str, Any]]:
     held = {
         "topic": ["a"],
@@ -71,7 +75,7 @@ def found(
          "bytes_in_per_hour": pa.array([rate, rate, 9], pa.int64()), "replicas": [rated, rated, 2],
          "window_seconds": [12 * 3600] * 3}
     )  # fmt: skip
-    made = retention_fit(sums, TOPICS, growth, taken_at=NOW, margin=2.0)
+    made = retention_fit(sums, TOPICS, growth, taken_at=NOW, seen_at=NOW + ahead, margin=2.0)
     declared = set(FINDING_TABLES["retention_fit"].schema.names) - {"snapshot_id", "taken_at"}
     assert set(made.column_names) == declared
     return {row["topic"]: row for row in made.to_pylist()}
@@ -115,6 +119,13 @@ def test_bytes_are_unknown_by_the_rate_of_a_part_of_the_replicas() -> None:
     row = found(lag("a", 0, HOUR), rate=300, rated=1)["a"]
     assert (row["verdict"], row["size_bytes"]) == ("shorter", 100_000)
     assert {row[f"freed_{end}_bytes"] for end in ("low", "likely", "high")} == {None}
+
+
+def test_days_that_a_wrong_clock_put_before_a_snapshot_are_not_counted() -> None:
+    """Its id stands behind one that was taken by a clock eight days ahead."""
+    since = NOW - timedelta(hours=2)
+    row = found(lag("b", 0, 0, since=since), ahead=timedelta(days=8))["b"]
+    assert (row["verdict"], "not known for long enough" in row["reason"]) == ("unknown", True)
 
 
 def test_a_group_that_is_gone_may_come_back_for_what_it_has_not_read() -> None:

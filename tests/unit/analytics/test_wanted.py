@@ -82,3 +82,19 @@ def test_a_group_that_is_gone_counts_where_it_stood(lab: Lab) -> None:
     lab.write(Snapshot().topic("t", groups={"g": 100, "gone": 30}, retention__ms=_WEEK))
     row = analyzed(lab, groups={"g": 100})
     assert not_proposed(row) == "group gone has not read 70 records"
+
+
+@pytest.mark.parametrize("days", [1, 15])
+def test_a_window_over_the_whole_log_hides_no_reader_from_advice_on_retention(
+    lab: Lab, days: int
+) -> None:
+    """Purged up to its window, or younger than it: nothing can be purged, but all may be read."""
+    window = TopicDeclaration("t", "team", "groups", timedelta(days=days), "ann", "")
+    lab.settings = replace(lab.settings, topics=(window,))
+    for start in (0, 60, 60):
+        lab.minutes += 2 * 24 * 60
+        made = Snapshot().topic("t", start=start, groups={"g": 100}, retention__ms=_WEEK)
+        lab.write(made.group("silent", "t"))
+    lab.analyze()
+    (row,) = lab.rows("retention_fit")
+    assert row["guards"] == ["members-without-commits"]
