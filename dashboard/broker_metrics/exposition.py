@@ -389,6 +389,8 @@ def _request(url: str, token: str | None) -> urllib.request.Request:
     user, _, host = parts.netloc.rpartition("@")
     request = urllib.request.Request(urlunsplit((*parts[:1], host, *parts[2:])))
     if token:
+        if not (token.isascii() and token.isprintable()):  # the client's own words would show it
+            raise Unread("METRICS_REFUSED", "the bearer token for it is not one line of ASCII")
         request.add_header("Authorization", f"Bearer {token}")
     elif user:
         request.add_header(
