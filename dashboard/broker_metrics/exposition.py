@@ -79,9 +79,13 @@ def wanted(line: bytes) -> bool:
 
 def series_of(lines: Iterable[str]) -> Iterator[Series]:
     """The samples in lines of Prometheus text. Raises ValueError for a broken line."""
-    for family in text_fd_to_metric_families(cast(TextIO, lines)):
-        for sample in family.samples:
-            yield Series(sample.name, sample.labels, sample.value)
+    try:
+        for family in text_fd_to_metric_families(cast(TextIO, lines)):
+            for sample in family.samples:
+                # It makes an int of a whole number, which no column of doubles takes above 2^53.
+                yield Series(sample.name, sample.labels, float(sample.value))
+    except (IndexError, OverflowError) as error:  # the parser's own, at `, ="b"` and a huge time
+        raise ValueError("it has a line that cannot be read") from error
 
 
 def metrics(broker_id: int, series: Iterable[Series]) -> tuple[BrokerMetric, ...]:

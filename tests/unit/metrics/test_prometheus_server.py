@@ -16,6 +16,7 @@ import pytest
 
 from dashboard.broker_metrics import exposition
 from dashboard.broker_metrics.sources import Sources
+from dashboard.collect.tables import columns, table_of
 from dashboard.core.errors import SettingsError
 from dashboard.domain.metric_names import BYTES_OUT, PURGATORY_SIZE
 from dashboard.settings.metric_addresses import PrometheusServer, parse_server
@@ -137,6 +138,13 @@ def test_what_http_refuses_to_send_is_not_shown_either(prometheus: Any) -> None:
     with pytest.raises(exposition.Unread) as refused:
         list(exposition.chunks(named(prometheus).url, SOON, "t0p-secret\n"))
     assert refused.value.code == "METRICS_REFUSED" and "t0p" not in refused.value.why
+
+
+def test_a_topic_that_is_no_text_costs_every_broker_of_the_server_alone(prometheus: Any) -> None:
+    prometheus.rows["brokertopicmetrics"] = [series(BYTES_OUT, "kafka-1:7071", "7", topic="\ud800")]
+    found = Sources({}, SOON, named(prometheus)).read()
+    table_of("broker_metrics", **columns(found.samples, "broker_id", "name", "labels", "value"))
+    assert str(found.errors[1]).startswith("METRICS_INVALID")
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b'{"status":"success"}', b"[]", b'{"data":{}}'])
