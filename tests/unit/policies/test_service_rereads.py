@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from dashboard.core.errors import SettingsError
 from dashboard.domain.model import OffsetAtTime
 from dashboard.policies.service import purging
 from dashboard.purge.journal.rows import RunRow
 from dashboard.settings.settings import load
-from tests.unit.policies.service_room import REPARTITION, ServiceRoom
+from tests.unit.policies.service_room import REPARTITION, ServiceRoom, Streams
 
 TOPIC = "billing-sum-repartition"
 KEEP_A_DAY = """
@@ -169,6 +170,24 @@ def test_without_a_file_settings_stay_as_they_were(room: ServiceRoom) -> None:
     file.write_text("read_only = true")
     read_ten_more(room)
     room.pass_time(service, 6)
+    assert room.live.log_start(TOPIC) == 10
+
+
+def test_a_cluster_that_is_down_while_a_certificate_is_half_written_ends_no_service(
+    room: ServiceRoom,
+) -> None:
+    service = room.service()
+    room.pass_time(service, 6)
+    room.live.down = True
+
+    def half() -> Streams:
+        raise SettingsError("half a certificate", "Wait.")
+
+    service.link._open = half
+    read_ten_more(room)
+    room.pass_time(service, 30)
+    room.live.down = False
+    room.pass_time(service, 40)
     assert room.live.log_start(TOPIC) == 10
 
 
