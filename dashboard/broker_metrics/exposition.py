@@ -79,9 +79,13 @@ def wanted(line: bytes) -> bool:
 
 def series_of(lines: Iterable[str]) -> Iterator[Series]:
     """The samples in lines of Prometheus text. Raises ValueError for a broken line."""
-    for family in text_fd_to_metric_families(cast(TextIO, lines)):
-        for sample in family.samples:
-            yield Series(sample.name, sample.labels, sample.value)
+    try:
+        for family in text_fd_to_metric_families(cast(TextIO, lines)):
+            for sample in family.samples:
+                # It makes an int of a whole number, which no column of doubles takes above 2^53.
+                yield Series(sample.name, sample.labels, float(sample.value))
+    except (IndexError, OverflowError) as error:  # the parser's own, at `, ="b"` and a huge time
+        raise ValueError("it has a line that cannot be read") from error
 
 
 def metrics(broker_id: int, series: Iterable[Series]) -> tuple[BrokerMetric, ...]:
@@ -389,6 +393,8 @@ def _request(url: str, token: str | None) -> urllib.request.Request:
     user, _, host = parts.netloc.rpartition("@")
     request = urllib.request.Request(urlunsplit((*parts[:1], host, *parts[2:])))
     if token:
+        if not (token.isascii() and token.isprintable()):  # the client's own words would show it
+            raise Unread("METRICS_REFUSED", "the bearer token for it is not one line of ASCII")
         request.add_header("Authorization", f"Bearer {token}")
     elif user:
         request.add_header(

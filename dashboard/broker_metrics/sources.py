@@ -174,6 +174,7 @@ def _query(
 def _series(row: Mapping[str, Any], label: str) -> tuple[str, Series]:
     labels = {str(k): str(v) for k, v in row["metric"].items()}
     name = labels.pop("__name__")
+    "".join(labels.values()).encode()  # half a surrogate pair is no text: no table takes it
     return labels.get(label, ""), Series(name, labels, float(row["value"][1]))
 
 

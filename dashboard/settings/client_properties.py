@@ -1,8 +1,14 @@
-"""Translates Kafka's own client.properties into librdkafka's words, which settings use."""
+"""Translates Kafka's own client.properties into librdkafka's words, which settings use; and tells
+whether what they say, or a file that they name, is another one by now.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from dashboard.core.errors import SettingsError
 
@@ -51,6 +57,12 @@ _SAME = {
     "sasl.oauthbearer.scope",
     "sasl.oauthbearer.token.endpoint.url",
 }
+_FILES = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "https.ca.location",
+)
 # Keys of the Java client that steer only its own polling; they change nothing here.
 _IGNORED = {
     "ssl.truststore.type",
@@ -159,3 +171,40 @@ def _unmapped(key: str, where: str, number: int, next_step: str) -> SettingsErro
         next_step,
         code="CLIENT_KEY_UNKNOWN",
     )
+
+
+class LastOpened:
+    """What the newest connection was opened with, of a process that keeps its connection.
+
+    Certificates are renewed under their old paths, and a connection loads them once: brokers that
+    restart would refuse the old one, each for itself, while the others answer on.
+    """
+
+    def __init__(self) -> None:
+        self._held: Mapping[str, str] = {}
+
+    @contextmanager
+    def opening(self, client: Mapping[str, str]) -> Iterator[None]:
+        """Around the opening by these properties; where that fails, what was open counts on."""
+        found = _with_files(client, self._held)  # before they are loaded: no change is missed
+        yield
+        self._held = found
+
+    def outdated(self, client: Mapping[str, str]) -> bool:
+        """Whether one by these properties would sign in otherwise; not before the first is open."""
+        return bool(self._held) and _with_files(client, self._held) != self._held
+
+
+def _with_files(client: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """The properties, with a digest of each file that they name.
+
+    One that cannot be read now is as before; a folder or a pipe is not looked into.
+    """
+    found = dict(client)
+    for key in _FILES:
+        name = f"sha256 of {key}"
+        found[name] = before.get(name, "")
+        with suppress(OSError, ValueError, RuntimeError):  # no such name, or no such home folder
+            if key in client and (file := Path(client[key]).expanduser()).is_file():
+                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found

@@ -272,7 +272,7 @@ def _build(
         },
         clusters=_clusters(values.get("clusters", {}), where),
         metrics=_metrics(values.get("clusters", {}), where),
-        prometheus=_prometheus(values.get("clusters", {}), environ.get(_METRICS_TOKEN), where),
+        prometheus=_prometheus(values.get("clusters", {}), environ.get(_METRICS_TOKEN, ""), where),
         topics=topic_settings(values.get("topics", {}), where),
         purge=purge,
         snapshots=snapshot_settings(values.get("snapshots", {}), where),
@@ -337,11 +337,11 @@ def _metrics(table: Any, where: str) -> dict[str, dict[int, str]]:
     }
 
 
-def _prometheus(table: Any, token: str | None, where: str) -> dict[str, PrometheusServer]:
+def _prometheus(table: Any, token: str, where: str) -> dict[str, PrometheusServer]:
     found = {
         name: addresses.parse_server(
             {key: str(own.get(key)) for key in addresses.KEYS if key in own},
-            token or None,
+            token.strip() or None,  # `echo` ends what it writes into a secret with a line's end
             own.where,
         )
         for name, own in tables(table, "clusters", where)

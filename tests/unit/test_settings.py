@@ -230,6 +230,14 @@ def test_an_unknown_variable_is_named_with_the_nearest(alone: Path) -> None:
     assert "LOWWATER_STATE_DIR" in caught.value.next_step
 
 
+def test_a_token_of_the_environment_may_end_its_line(alone: Path) -> None:
+    """As in a Kubernetes secret that somebody made by `echo`."""
+    names = '"metrics.prometheus.url" = "http://p"\n"metrics.prometheus.brokers" = "1=a"\n'
+    file = _file(alone, f'[clusters.a]\n"bootstrap.servers" = "h:1"\n{names}')
+    for text, token in (("t0p-secret\n", "t0p-secret"), (" \n", None), ("", None)):
+        assert load(file, {"LOWWATER_METRICS_TOKEN": text}).prometheus["a"].token == token
+
+
 def test_a_declaration_of_the_page_is_checked_like_one_of_the_file() -> None:
     with pytest.raises(SettingsError, match="here: unknown key"):
         declaration("a*", {"own": "x"}, "here")

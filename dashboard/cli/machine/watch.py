@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     store = context.open_store(settings.data)
     from dashboard.cluster.live import connect
     from dashboard.collect import watch
+    from dashboard.settings.client_properties import LastOpened
     from dashboard.settings.current import CurrentSettings
     from dashboard.store import attempts
 
@@ -61,21 +62,19 @@ def run(args: argparse.Namespace) -> int:
     def remember(cluster: ClusterStore) -> None:
         context.remember(store, cluster.cluster_id, target)
 
-    opened: Mapping[str, str] = {}
+    last = LastOpened()
 
     def open_live() -> LiveCluster:
-        nonlocal opened
         refresh()
-        with attempts.connecting(store, target.is_of, utc_now, output.progress, again=True):
-            live = connect(target.client, settings.broker_timeout)
-        opened = target.client
-        return live
+        noted = attempts.connecting(store, target.is_of, utc_now, output.progress, again=True)
+        with last.opening(target.client), noted:
+            return connect(target.client, settings.broker_timeout)
 
     def refresh() -> bool:
         nonlocal target
         with suppress(LowwaterError):  # what cannot be read now: as it was reached before
             target = context.target(args, current.get())
-        return target.client != opened
+        return last.outdated(target.client)
 
     output.progress(f"watching {target.bootstrap_servers} every {every.total_seconds():g} s …")
     try:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
-from dashboard.cli.policies.run import at_once, opener, site_of
+from dashboard.cli.policies.run import Opener, at_once, site_of
 from dashboard.core.clock import format_time
 from dashboard.core.errors import AnalysisError, RefusedError, StoreError
 from dashboard.core.visible import in_lines, in_quotes
@@ -42,7 +42,7 @@ def run(
 
     with context.open_journal(settings) as journal:
         site = site_of(args, settings, cluster, journal)
-        open_live = opener(args, site)
+        open_live = Opener(args, site)
         output.progress(f"reading {cluster.name} …")
         with open_live() as live:
             found = check(site, live, policies)

@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, output
 from dashboard.cli.parser import Parser, add_reached
 from dashboard.core.clock import format_time, utc_now
-from dashboard.core.errors import ClusterError, RefusedError, SettingsError, UsageError
+from dashboard.core.errors import (
+    ClusterError,
+    LowwaterError,
+    RefusedError,
+    SettingsError,
+    UsageError,
+)
 from dashboard.core.processes import Stop
 from dashboard.core.visible import in_lines
+from dashboard.settings.client_properties import LastOpened
 
 if TYPE_CHECKING:
+    from dashboard.cluster.live import LiveCluster
     from dashboard.policies.service.alerts import Alerts
     from dashboard.policies.service.purging import Site
     from dashboard.policies.service.service import Service
@@ -60,9 +68,11 @@ def run(
         names = ", ".join(policy.name for policy in policies)
         output.progress(f"policies of {cluster.name}: {names}")
         alerts = Alerts(settings, journal, cluster.cluster_id, cluster.name)
+        opener = Opener(args, site)
         service = serve(
             site,
-            opener(args, site),
+            opener,
+            outdated=opener.outdated,
             emit=told.event,
             stop=told.stop,
             beside=(
@@ -90,23 +100,33 @@ def site_of(
     return Site(current, cluster, journal, utc_now, time.sleep, context.connection_of(args))
 
 
-def opener(args: argparse.Namespace, site: Site) -> Any:
-    """What opens the cluster, as `apply` reaches it and the settings say each time.
+class Opener:
+    """What opens the cluster, as `apply` reaches it and the settings say each time."""
 
-    Raises SettingsError CONNECTION_UNKNOWN.
-    """
-    from dashboard.cluster.live import connect
-    from dashboard.store.connections import client_for
+    def __init__(self, args: argparse.Namespace, site: Site) -> None:
+        """Raises SettingsError CONNECTION_UNKNOWN."""
+        self._args, self._site, self._last = args, site, LastOpened()
+        self._client(site.settings)
 
-    def client(settings: Settings) -> dict[str, str]:
-        return client_for(settings, site.store, context.overrides_of(args))
+    def __call__(self) -> LiveCluster:
+        """The cluster, open. Raises SettingsError, StoreError and ClusterError."""
+        from dashboard.cluster.live import connect
 
-    def opened() -> Any:
-        settings = site.settings
-        return connect(client(settings), settings.broker_timeout, cluster_id=site.store.cluster_id)
+        settings = self._site.settings
+        client, cluster_id = self._client(settings), self._site.store.cluster_id
+        with self._last.opening(client):
+            return connect(client, settings.broker_timeout, cluster_id=cluster_id)
 
-    client(site.settings)
-    return opened
+    def outdated(self) -> bool:
+        """Whether it would sign in otherwise by now; what cannot be read stays as it was."""
+        with suppress(LowwaterError):
+            return self._last.outdated(self._client(self._site.settings))
+        return False
+
+    def _client(self, settings: Settings) -> dict[str, str]:
+        from dashboard.store.connections import client_for
+
+        return client_for(settings, self._site.store, context.overrides_of(self._args))
 
 
 class _Told:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from dashboard.core.errors import ClusterError
+from dashboard.core.errors import LowwaterError
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.policies import Lease
 from dashboard.purge.plan.cluster_seam import Cluster
@@ -95,8 +95,11 @@ class Link:
             return self._live
 
     def renew(self) -> None:
-        """Begin again at the bootstrap addresses: the brokers may have come back elsewhere."""
-        with suppress(ClusterError):
+        """Begin again at the bootstrap addresses: the brokers may have come back elsewhere.
+
+        Where that fails, also for what settings, store or certificate say now, what is open stays.
+        """
+        with suppress(LowwaterError):
             fresh = self._open()
             with self._lock:
                 if self._live is not None:

@@ -40,8 +40,9 @@ class Service:
     """One service of one cluster; `turn` is one step of its loop.
 
     `start` begins the carrying out of a queued run, in a thread of its own or at once; once
-    `stopping` says so, no new run begins. `emit` gets JSON-able events. The service may die between
-    any two writes of the journal.
+    `stopping` says so, no new run begins. `emit` gets JSON-able events. `outdated` says before each
+    look whether `open_live` would sign in otherwise by now. The service may die between any two
+    writes of the journal.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Service:
         emit: Emit,
         start: Callable[[Job], None] = at_once,
         stopping: Callable[[], bool] = lambda: False,
+        outdated: Callable[[], bool] = lambda: False,
     ) -> None:
         self.site = site
+        self._outdated = outdated
         self.link = Link(open_live)
         self._most_silence = site.settings.purge.most_service_silence
         self.lead = Lead(site.journal, site.cluster_id, self._silence)
@@ -152,9 +155,18 @@ class Service:
             elif not _ahead(self._next_look.get(policy.name), now, cycle.LONGEST_PACE):
                 wanted.append(policy)
         if wanted:
+            self._sign_in_anew()
             seen = cycle.look(self.link.live())
             for policy in wanted:
                 self._look(policy, seen, now)
+
+    def _sign_in_anew(self) -> None:
+        """Before brokers that restart refuse, each for itself, what our connection began with."""
+        if not self._outdated():
+            return
+        if not self.applications.in_flight:
+            self.link.tidy()  # of the time before: looks at followers may still use the newest
+        self.link.renew()
 
     def _defined(self) -> tuple[Policy, ...]:
         """The policies of this cluster, as the settings say now. Raises SettingsError."""
@@ -285,15 +297,18 @@ def serve(
     stop: Stop,
     beside: Sequence[Beside] = (),
     once: bool = False,
+    outdated: Callable[[], bool] = lambda: False,
 ) -> Service:
     """Carry out policies until `stop`, or (`once`) for one cycle of each; the service, closed.
 
     After `stop` no run begins; those in flight end as a worker would end them, for as long as two
     of their requests may take. What is left then is taken over as if the process had died. What is
-    done `beside`, every ten seconds, stops nothing when it fails.
+    done `beside`, every ten seconds, stops nothing when it fails. `outdated` is the Service's.
     """
     flights = _Flights()
-    service = Service(site, open_live, emit=emit, start=flights.start, stopping=stop.is_set)
+    service = Service(
+        site, open_live, emit=emit, start=flights.start, stopping=stop.is_set, outdated=outdated
+    )
     over = threading.Event()
     began = site.current.started
     helpers = [_helper("lease", lambda: _renew(service), over, service)]

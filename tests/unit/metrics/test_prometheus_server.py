@@ -14,7 +14,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from dashboard.broker_metrics import exposition
 from dashboard.broker_metrics.sources import Sources
+from dashboard.collect.tables import columns, table_of
 from dashboard.core.errors import SettingsError
 from dashboard.domain.metric_names import BYTES_OUT, PURGATORY_SIZE
 from dashboard.settings.metric_addresses import PrometheusServer, parse_server
@@ -115,6 +117,34 @@ def test_the_token_reaches_the_server_and_nobody_else(prometheus: Any, tmp_path:
     assert "401" in error and "t0p-secret" not in error
     gone = named(prometheus, token_file=str(tmp_path / "none"))
     assert "none cannot be read" in str(Sources({}, SOON, gone).read().errors[2])
+
+
+@pytest.mark.parametrize("text", ["t0p-secret\nof two lines", "t0p-\x00secret", "t0p-secr\u00e9t"])
+def test_a_token_that_no_header_can_hold_costs_its_server_alone_and_is_not_shown(
+    prometheus: Any, tmp_path: Path, text: str
+) -> None:
+    file, own = tmp_path / "token", tmp_path / "metrics.txt"
+    file.write_text(text)
+    own.write_text(FILE)
+    for change in ({"token_file": str(file)}, {"token": text}):
+        found = Sources({1: str(own)}, SOON, named(prometheus, **change)).read()
+        assert found.errors[1] is None, "an endpoint of its own is read all the same"
+        assert str(found.errors[2]).startswith("METRICS_REFUSED")
+        assert "one line of ASCII" in str(found.errors[2]) and "t0p" not in str(found.errors)
+    assert prometheus.seen == []
+
+
+def test_what_http_refuses_to_send_is_not_shown_either(prometheus: Any) -> None:
+    with pytest.raises(exposition.Unread) as refused:
+        list(exposition.chunks(named(prometheus).url, SOON, "t0p-secret\n"))
+    assert refused.value.code == "METRICS_REFUSED" and "t0p" not in refused.value.why
+
+
+def test_a_topic_that_is_no_text_costs_every_broker_of_the_server_alone(prometheus: Any) -> None:
+    prometheus.rows["brokertopicmetrics"] = [series(BYTES_OUT, "kafka-1:7071", "7", topic="\ud800")]
+    found = Sources({}, SOON, named(prometheus)).read()
+    table_of("broker_metrics", **columns(found.samples, "broker_id", "name", "labels", "value"))
+    assert str(found.errors[1]).startswith("METRICS_INVALID")
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b'{"status":"success"}', b"[]", b'{"data":{}}'])

@@ -14,6 +14,7 @@ import pytest
 
 from dashboard.broker_metrics import exposition
 from dashboard.broker_metrics.sources import Sources, read
+from dashboard.collect.tables import columns, table_of
 from dashboard.core.errors import BrokerError, SettingsError
 from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.settings.metric_addresses import parse_sources
@@ -117,6 +118,9 @@ def test_an_exporter_that_never_ends_is_left_when_its_time_is_up(
         (b"kafka_server_brokertopicmetrics_bytesout_total{topic=", "METRICS_INVALID"),
         (b"kafka_server_brokertopicmetrics_\xff_total 1\n", "METRICS_INVALID"),
         (b"x" * 3_000_000, "METRICS_INVALID"),
+        (LINE.replace(b'"}', b'", ="b"}'), "METRICS_INVALID"),
+        (LINE.replace(b"7", b"9" * 400), "METRICS_INVALID"),
+        (LINE.replace(b"7", b"7 " + b"9" * 400), "METRICS_INVALID"),
         (b"jvm_x 1\n" * 300, "METRICS_TOO_LARGE"),
         (b"", "METRICS_MISSING"),
     ],
@@ -129,6 +133,15 @@ def test_a_file_that_is_no_exposition_is_an_error_by_name(
     file = tmp_path / "metrics.txt"
     file.write_bytes(body)
     assert refused(str(file)).code == code
+
+
+def test_a_whole_number_that_no_double_holds_is_written_as_the_nearest(tmp_path: Path) -> None:
+    """Ten petabytes that one broker sent: Prometheus' parser makes whole numbers of them."""
+    file = tmp_path / "metrics.txt"
+    file.write_bytes(LINE.replace(b"7", b"9007199254740993"))
+    found = Sources({1: str(file)}, SOON).read()
+    values = table_of("broker_metrics", **columns(found.samples, "broker_id", "name", "value"))
+    assert values["value"].to_pylist() == [9007199254740992.0]
 
 
 @pytest.mark.parametrize("written", [None, b"", LINE])

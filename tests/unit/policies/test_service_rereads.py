@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from dashboard.core.errors import SettingsError
 from dashboard.domain.model import OffsetAtTime
 from dashboard.policies.service import purging
 from dashboard.purge.journal.rows import RunRow
 from dashboard.settings.settings import load
-from tests.unit.policies.service_room import REPARTITION, ServiceRoom
+from tests.unit.policies.service_room import REPARTITION, ServiceRoom, Streams
 
 TOPIC = "billing-sum-repartition"
 KEEP_A_DAY = """
@@ -169,6 +170,52 @@ def test_without_a_file_settings_stay_as_they_were(room: ServiceRoom) -> None:
     file.write_text("read_only = true")
     read_ten_more(room)
     room.pass_time(service, 6)
+    assert room.live.log_start(TOPIC) == 10
+
+
+def test_it_connects_anew_as_soon_as_it_would_sign_in_otherwise(room: ServiceRoom) -> None:
+    """Each request that purges has a connection of its own: all would be refused, and no look."""
+    first, second = room.live, Streams()
+    second.parts, second.offsets_of = first.parts, first.offsets_of
+    closed: list[Streams] = []
+    first.close = lambda: closed.append(first)  # type: ignore[method-assign]
+    doors: list[Any] = [first, SettingsError("half a certificate", "Wait."), second]
+
+    def open_live() -> Streams:
+        door = doors.pop(0)
+        if isinstance(door, Exception):
+            raise door
+        return door
+
+    changed = False
+    service = room.service(outdated=lambda: changed and bool(doors))
+    service.link._open = open_live
+    read_ten_more(room)
+    room.pass_time(service, 6)
+    assert (len(first.sent), len(second.sent), len(doors)) == (1, 0, 2)
+    changed = True
+    room.pass_time(service, 6)
+    read_ten_more(room)
+    room.pass_time(service, 10)
+    assert (len(first.sent), len(second.sent), closed) == (1, 1, [first])
+    assert room.told("error") == []
+
+
+def test_a_cluster_that_is_down_while_a_certificate_is_half_written_ends_no_service(
+    room: ServiceRoom,
+) -> None:
+    service = room.service()
+    room.pass_time(service, 6)
+    room.live.down = True
+
+    def half() -> Streams:
+        raise SettingsError("half a certificate", "Wait.")
+
+    service.link._open = half
+    read_ten_more(room)
+    room.pass_time(service, 30)
+    room.live.down = False
+    room.pass_time(service, 40)
     assert room.live.log_start(TOPIC) == 10
 
 
