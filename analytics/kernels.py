@@ -26,7 +26,7 @@ from analytics.orphans import broker_facts, sightings
 from analytics.readers import groups, holds, last_writes, partitions, reader_lags, topics
 from analytics.replicas import curves, disks, growth, points, trends
 from analytics.replicas.trends import Trends, microseconds
-from dashboard.core.arrow import distinct
+from dashboard.core.arrow import column, distinct
 from dashboard.estimate.curve_tables import ReplicaCurves, to_table
 from dashboard.history.week import walk
 from dashboard.history.week.walk import Asked
@@ -153,7 +153,8 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     counted = counters.fold(view, work.snapshot, work.base, judged.scrapes, metrics)
     slow = _followers(work, judged, drawn, metrics)
     at = microseconds(work.snapshot)
-    rates = traffic.traffic(counted, metrics, at)
+    names = column(view.read("snapshots", work.snapshot.id, "topics", ["topic"]), "topic")
+    rates = traffic.traffic(counted, metrics, names, at)
     sums = {
         "disks": disks.sums(read["replicas"], purge.told_apart),
         "stock": disks.stock_sums(read["segments"], judged.orphans),

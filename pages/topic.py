@@ -28,7 +28,7 @@ from dashboard.ui.session.header import analyzed
 from dashboard.views import formats, headline
 from dashboard.views.colours import HELD, RECLAIMABLE
 from dashboard.views.headline import alive_said
-from dashboard.views.topic_rows import TopicRow
+from dashboard.views.topic_rows import CAPPED, TopicRow
 
 _RUNS = 5
 _PLACE = [("broker_id", "ascending"), ("log_dir", "ascending")]
@@ -99,10 +99,12 @@ def show_answers(screen: Screen, row: TopicRow, blockers: Sequence[Blocker]) -> 
 
 def waiting(row: TopicRow) -> str:
     """What comes by itself."""
-    later, held = row.later_bytes, row.held_bytes
+    later, held = row.later_bytes, (row.held_bytes or 0) - row.capped_bytes
     said = f"Wait: {formats.size(later)} of what is consumed leave once active segments roll."
     if row.held_by:
         said += f" {formats.size(held)} are held back until {row.held_by} has read on."
+    if row.capped_bytes:
+        said += f" {formats.size(row.capped_bytes)} are held back by {CAPPED}, until that is over."
     if row.guarded_bytes != 0:
         guards = ", ".join(row.guards)
         said += f" {formats.size(row.guarded_bytes)} are held by guards: {guards}."

@@ -163,7 +163,9 @@ def _whole(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int
 # - not told of this topic, but of the broker or of others: it stands at 0, as nothing was counted;
 # - not told though the broker was asked: a scrape that missed it; what came counts when it is back;
 # - its topic or its broker is none of the cluster's any more: it is forgotten, and so is a topic
-#   that a broker tells nothing of and that counted nothing in its panes of 12 hours.
+#   that a broker tells nothing of and that counted nothing in its panes of 12 hours;
+# - its topic is not named, but its broker tells it, or tells nothing: it is hidden (rights were
+#   taken away), or may be. It goes on, as its whole life would be one step when it is shown again.
 
 SERIES = ["topic", "broker_id", "counter"]
 _FLOWS = ("amount", "resets", "missed")
@@ -250,18 +252,19 @@ def stepped(before: Counters, rows: pa.Table, scrape: Scrape) -> Counters:
 
 
 def _series(before: pa.Table, rows: pa.Table, scrape: Scrape) -> tuple[pa.Table, Ints, Ints]:
-    """Those that were known and those that are new, of topics and brokers of the cluster, with the
-    row of each in `before` and in `rows`; -1: none.
+    """Those that were known and those that are new, but of no broker that is none of the cluster's,
+    nor of a topic of which neither the snapshot nor its broker tells, with the row of each in
+    `before` and in `rows`; -1: none.
     """
     found = [_at(before, "old"), _at(rows, "new")]
     if scrape.whole:
         found.append(_own(scrape.asked))
     every = pa.concat_tables(found, promote_options="default")
     every = every.group_by(SERIES, use_threads=False).aggregate([("old", "max"), ("new", "max")])
-    of_topic = pc.or_(every["topic"].is_null(), pc.is_in(every["topic"], value_set=scrape.topics))
-    every = every.filter(
-        pc.and_(of_topic, pc.is_in(every["broker_id"], value_set=scrape.brokers))
-    ).combine_chunks()
+    named = pc.or_(every["topic"].is_null(), pc.is_in(every["topic"], value_set=scrape.topics))
+    gone = pc.and_(pa.array(_tells(every, scrape.told)), every["new_max"].is_null())
+    there = pc.is_in(every["broker_id"], value_set=scrape.brokers)
+    every = every.filter(pc.and_(pc.or_(named, pc.invert(gone)), there)).combine_chunks()
     old, new = (integers(every[f"{name}_max"], -1) for name in ("old", "new"))
     return every.select(SERIES), old, new
 

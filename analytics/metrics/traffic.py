@@ -38,9 +38,9 @@ _GAUGES = {
 _WHOLE = ("delete_requests_waiting", "fetcher_lag")
 
 
-def traffic(found: Counters, metrics: pa.Table, taken_at: int) -> pa.Table:
-    """The `traffic` table of counters up to a snapshot that was taken then (microseconds), and its
-    `counters.metrics`.
+def traffic(counted: Counters, metrics: pa.Table, topics: pa.Array, taken_at: int) -> pa.Table:
+    """The `traffic` table of counters up to a snapshot that was taken then (microseconds), its
+    `counters.metrics`, and the topics that it names: no others have rows.
 
     A window is the running pane and the one before it: of half an hour to an hour, of 12 to 24
     hours once there is as much history. A rate is all that came in it over its time, which begins
@@ -49,6 +49,9 @@ def traffic(found: Counters, metrics: pa.Table, taken_at: int) -> pa.Table:
     `resets` are those of the row's best measured counter in the window (resets: of the day's),
     `missed` is how many scrapes gave none of them.
     """
+    topic = column(counted.series, "topic")
+    named = pc.or_(topic.is_null(), pc.is_in(topic, value_set=topics))
+    found = counted.take(np.flatnonzero(named.to_numpy(zero_copy_only=False)))
     places = found.series.select(_PLACE).group_by(_PLACE, use_threads=False).aggregate([])
     row = matched(found.series, places, _PLACE)
     columns: dict[str, pa.Array | pa.ChunkedArray] = {n: places[n] for n in _PLACE}

@@ -233,17 +233,20 @@ def reclaimable(
 
     `sums` is that target's prefix in `partitions`. Bytes are null where the target or every
     replica's size is unknown, or the topic has remote storage. `held_bytes` lie above the committed
-    target and are held by `held_by`, the group that is furthest behind; the same on every target's
-    rows.
+    target and are held by `held_by`, the group that is furthest behind; null where it has read as
+    far as the replay window, an open transaction or the log end lets any. The same on every
+    target's rows.
     """
     named = {f"{sums}_target": "target_offset", f"{sums}_problem": "target_problem"}
     named |= {f"{sums}_{b}": f"bytes_{b}" for b in _BYTES}
     rows = partitions.rename_columns([named.get(c, c) for c in partitions.column_names])
+    waits = pc.less(partitions["committed_target"], rows["limit_offset"])
+    held_by_group = pc.and_(pc.greater(rows["held_bytes"], 0), waits)
     span = pc.subtract(rows["target_offset"], rows["log_start_offset"])
     added = {
         "target": pa.repeat(target, rows.num_rows),
         "records": pc.max_element_wise(span, 0, skip_nulls=False),
-        "held_by": pc.if_else(pc.greater(rows["held_bytes"], 0), rows["first_group"], None),
+        "held_by": pc.if_else(held_by_group, rows["first_group"], None),
         "method": _method(rows, rows[f"{sums}_method"]),
         "guards": as_lists(findings(rows, groups, incomplete, offset_errors), rows.num_rows),
     }

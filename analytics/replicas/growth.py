@@ -143,9 +143,10 @@ def _enough(n: Ints, seconds: Floats, last_at: Ints, taken_at: int) -> Flags:
 
 
 def of_disks(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
-    """Per log dir of `trends` what its disk says: its own window, not that of its replicas.
+    """Per log dir what its disk says: its own window, not that of its replicas.
 
-    `log_dirs` are those of the snapshot that was taken at `taken_at` (microseconds).
+    `log_dirs` are those of the snapshot that was taken at `taken_at` (microseconds); those that
+    `trends` knows beside them, of brokers that did not answer, are left out.
     """
     seen = panes.window(trends.disk, DISK)
     enough = _enough(seen.n, seen.seconds, trends.disk.now["last_at"], taken_at)
@@ -158,12 +159,13 @@ def of_disks(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
     wide = np.where(sure, off, 0.0)
     rates = {"": (slope, enough), "_low": (slope - wide, sure), "_high": (slope + wide, sure)}
     days = {"": rates[""], "_low": rates["_high"], "_high": rates["_low"]}  # the faster, the sooner
-    return pa.table(
+    found = pa.table(
         {name: trends.dirs[name] for name in _PLACE[1:]}
         | {f"used_bytes_per_hour{end}": _per_hour(*rate) for end, rate in rates.items()}
         | {f"days_to_full{end}": _days(left, told, *rate) for end, rate in days.items()}
         | {"window_seconds": pa.array(seen.seconds.astype(np.int64)), "samples": pa.array(seen.n)}
     )
+    return found.filter(at.is_valid())
 
 
 def _per_hour(slope: Floats, known: Flags) -> pa.Array:

@@ -3,8 +3,10 @@
 Each analysis goes on from the `trends` of the newest one over every snapshot since then, so its
 cost follows the new snapshot and not the length of history. What a snapshot does to a replica:
 
-- named, but it did not answer (its broker is down): its panes stay, so its last answer is known;
-- not named any more (deleted, moved to another broker, hidden by rights): it is forgotten;
+- named, but it did not answer (its broker is down): its panes stay, so its last answer is known,
+  and so do those of the log dirs of a broker that told of none;
+- not named any more (deleted, moved to another broker, hidden by rights): it is forgotten, as a
+  log dir is that its broker does not name, or whose broker is none of the cluster's any more;
 - another topic id (recreated) or another log dir: its panes begin anew;
 - a log end that went back (an unclean election): lag begins anew, bytes go on by the difference;
 - taken before the one before it (the clock stepped back): everything begins anew.
@@ -25,7 +27,7 @@ from analytics.replicas.history import Step
 from analytics.replicas.panes import SECOND, Kind, Pane, Panes, Samples
 from analytics.replicas.points import matched
 from dashboard.core import clock
-from dashboard.core.arrow import column, places, shaped
+from dashboard.core.arrow import column, in_order, places, shaped
 from dashboard.estimate.curve_tables import PLACE, integers
 from dashboard.estimate.curves import Flags, Ints
 from dashboard.store.snapshot_files import Manifest
@@ -43,6 +45,7 @@ FETCH_SECONDS = 1.0
 # The sample before the newest one, and for how many samples in a row more than that was missing.
 BEFORE = ("lag_before", "end_before", "before_at", "behind_n", "behind_since")
 _PLACES = [*PLACE, "topic_id"]
+_DIR = ["broker_id", "log_dir"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def nothing() -> Trends:
          ("log_dir", pa.string()), ("topic_id", pa.string())]
     ).empty_table()  # fmt: skip
     none = {kind: panes.empty(kind, 0) for kind in (SIZE, LAG, DISK)}
-    dirs = where.select(["broker_id", "log_dir"])
+    dirs = where.select(_DIR)
     last: Pane = {name: np.zeros(0, dtype=np.int64) for name in BEFORE}
     return Trends(where, none[SIZE], none[LAG], last, dirs, none[DISK])
 
@@ -79,12 +82,13 @@ def stepped(
     step: Step,
     log_dirs: pa.Table,
     *,
+    brokers: pa.Array,
     taken_at: int,
     reading: float,
 ) -> Trends:
     """One snapshot more: its `points.told`, the step that `history.extended` made of those with a
-    size and records, its table of log dirs, its time in microseconds, and how many seconds lie
-    between the first and the last log end that it read.
+    size and records, its table of log dirs, the ids of the cluster's brokers, its time in
+    microseconds, and how many seconds lie between the first and the last log end that it read.
     """
     row = matched(replicas, before.places, REPLICA)
     where, other = _whose(before.places, replicas, row)
@@ -92,7 +96,7 @@ def stepped(
     sizes = _sizes(replicas, size, step, taken_at)
     old = panes.taken(before.last, row)
     ends, anew, judged, far = _ends(replicas, lag, other, taken_at, reading)
-    disk, dirs = _disks(before, log_dirs, taken_at)
+    disk, dirs = _disks(before, log_dirs, brokers, taken_at)
     return Trends(
         where,
         panes.added(size, sizes, other),
@@ -186,15 +190,25 @@ def leaders(replicas: pa.Table, told: Flags) -> tuple[Ints, Flags]:
     return (rows[index] if len(rows) else np.zeros(len(index), dtype=np.int64)), led
 
 
-def _disks(before: Trends, log_dirs: pa.Table, taken_at: int) -> tuple[Panes, pa.Table]:
+def _disks(
+    before: Trends, log_dirs: pa.Table, brokers: pa.Array, taken_at: int
+) -> tuple[Panes, pa.Table]:
     log_dirs = log_dirs.filter(log_dirs["log_dir"].is_valid())
-    dirs = log_dirs.select(["broker_id", "log_dir"])
+    # What comes while a broker is away belongs to its disk's pace: panes that began with its
+    # catching up would tell that alone.
+    away = pc.and_(
+        pc.is_in(before.dirs["broker_id"], value_set=brokers),
+        pc.invert(pc.is_in(before.dirs["broker_id"], value_set=column(log_dirs, "broker_id"))),
+    )
+    silent = before.dirs.filter(away)
+    log_dirs = in_order(pa.concat_tables([log_dirs, silent], promote_options="default"), _DIR)
+    dirs = log_dirs.select(_DIR)
     used = pc.subtract(log_dirs["total_bytes"], log_dirs["usable_bytes"])
     seen = used.is_valid().to_numpy()
     at = np.full(len(seen), taken_at)
     values = {"size": integers(used, 0)}
     samples = Samples(seen, DISK.start(taken_at), at, values, kind=DISK)
-    old = before.disk.take(matched(dirs, before.dirs, ["broker_id", "log_dir"]))
+    old = before.disk.take(matched(dirs, before.dirs, _DIR))
     return panes.added(old, samples, np.zeros(len(seen), dtype=bool)), dirs
 
 
@@ -239,11 +253,13 @@ class Carried:
             return
         log_dirs = self._cluster.read("snapshots", snapshot.id, "log_dirs")
         log_dirs = log_dirs if self._with_disks else log_dirs.slice(0, 0)
+        brokers = self._cluster.read("snapshots", snapshot.id, "brokers", ["broker_id"])
         self.trends = stepped(
             self.trends,
             replicas,
             step,
             log_dirs,
+            brokers=column(brokers, "broker_id"),
             taken_at=microseconds(snapshot),
             reading=self.reading(snapshot.id),
         )
@@ -273,7 +289,7 @@ def from_table(table: pa.Table) -> Trends:
         size=_panes(replicas, SIZE, "size"),
         lag=_panes(replicas, LAG, "lag"),
         last={name: integers(_plain(replicas[1][name]), 0) for name in BEFORE},
-        dirs=disks[1].select(["broker_id", "log_dir"]),
+        dirs=disks[1].select(_DIR),
         disk=_panes(disks, DISK, "size"),
     )
 

@@ -39,7 +39,7 @@ from dashboard.views import formats
 from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
 from dashboard.views.facts import partition_facts
 from dashboard.views.headline import Headline, blockers_by_group, headline, unknown_blockers
-from dashboard.views.topic_rows import TopicRow, topic_rows
+from dashboard.views.topic_rows import CAPPED, TopicRow, topic_rows
 
 _OTHER = Meaning("needed, guarded or unknown", LIVE.fill, LIVE.on_light, LIVE.on_dark, LIVE.icon)
 
@@ -119,7 +119,9 @@ class Space:
         topics = formats.plural(len(self.topics), "topic")
         unknown = f"{formats.plural(self.held_unknown, 'topic')} unknown"
         cost = beside(self.price, self.consumed)
-        held_note = unknown if self.held_unknown else "by groups"
+        capped = sum(row.capped_bytes for row in self.topics)
+        by = f"{formats.size(capped)} of it by {CAPPED}" if capped else "by groups"
+        held_note = unknown if self.held_unknown else by
         return (
             Figure("On disk", size(self.on_disk), f"{topics}, all replicas"),
             Figure("Reclaimable", size(self.consumed, RECLAIMABLE), f"read by every group{cost}"),
@@ -147,7 +149,7 @@ def topics_section(space: Space) -> Section:
             size(row.reclaimable_bytes, RECLAIMABLE if row.consumed_bytes else None),
             size(row.at_once_bytes),
             size(row.held_bytes),
-            named(row.held_by or ""),
+            named(row.holder),
             Words(row.owner or ("" if row.readers_declared else "not declared")),
             Words(", ".join(row.guards)),
         )

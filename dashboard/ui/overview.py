@@ -34,6 +34,7 @@ from dashboard.views.headline import (
     blockers_listed,
     unknown_blockers,
 )
+from dashboard.views.topic_rows import CAPPED
 
 
 def sentence(numbers: Headline, price: Price | None = None) -> str:
@@ -97,7 +98,7 @@ _HAIRLINE = 0.05
 _PARTS: tuple[tuple[str, Meaning, str], ...] = (
     ("live_bytes", colours.LIVE, "needed by somebody, or unknown"),
     ("future_bytes", colours.LIVE, "being moved between log dirs"),
-    ("held_bytes", colours.HELD, "consumed by some groups, held back by another"),
+    ("held_bytes", colours.HELD, f"held back by a group, or by {CAPPED}"),
     ("reclaimable_bytes", colours.RECLAIMABLE, "whole segments that every known group has passed"),
     ("index_bytes", colours.LIVE, "indexes beside the logs"),
     ("delete_bytes", colours.LIVE, "folders that Kafka is deleting"),

@@ -31,6 +31,7 @@ from dashboard.views import formats
 from dashboard.views.facts import UNDECLARED
 from dashboard.views.headline import alive_said, at_least, blockers_listed
 from dashboard.views.topic_rows import (
+    CAPPED,
     Filters,
     TopicRow,
     groups_of,
@@ -78,7 +79,7 @@ _SIZES = (
     ("Reclaimable", "reclaimable_bytes", "Below the target: every known group has passed it"),
     ("At once", "at_once_bytes", "Whole segments below the target: they leave minutes after"),
     ("Later", "later_bytes", "Below the target, in segments that hold newer records too"),
-    ("Held back", "held_bytes", "Above the lowest commit: somebody has not read it"),
+    ("Held back", "held_bytes", f"Above the target: a group has not read it, or {CAPPED} holds it"),
 )
 _WIDTHS = (68, 94, 72, 60, 82)
 _NEEDED = "it takes 3 snapshots over 10 minutes."
@@ -112,7 +113,7 @@ def frame(
     found = [growth.get(row.topic) for row in rows]
     units[GROWTH], divisor = formats.common_unit(None if g is None else abs(g) for g in found)
     columns[GROWTH] = _numbers(found, divisor)
-    columns["Held by"] = pd.Categorical([row.held_by or "" for row in rows])
+    columns["Held by"] = pd.Categorical([row.holder for row in rows])
     columns["Guards"] = pd.Categorical([_guards(row) for row in rows])
     return pd.DataFrame(columns), units
 

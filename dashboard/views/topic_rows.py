@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+CAPPED = "a replay window or an open transaction"
+
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
@@ -16,6 +18,8 @@ class TopicRow:
     `consumed_bytes` are those of partitions that every known group has passed; `free_bytes` of
     those without any guard; `at_once_bytes` are whole segments among the consumed ones.
     `guarded_bytes` lie below the targets of partitions that guards hold; 0 where none does.
+    `held_by` is the group that holds most back; `capped_bytes` are those of `held_bytes` that
+    every group has read, but that are CAPPED.
     """
 
     topic: str
@@ -32,6 +36,13 @@ class TopicRow:
     readers_declared: bool
     guards: tuple[str, ...]
     guarded_bytes: int | None = 0
+    capped_bytes: int = 0
+
+    @property
+    def holder(self) -> str:
+        """What holds most back: a group, unless CAPPED bytes are more than those of all groups."""
+        capped = self.capped_bytes > (self.held_bytes or 0) - self.capped_bytes
+        return CAPPED if capped else self.held_by or ""
 
     @property
     def reclaimable_bytes(self) -> int | None:
@@ -79,12 +90,13 @@ def topic_rows(facts: pa.Table) -> list[TopicRow]:
         .append_column("once_known", _known_at_once(facts))
         .append_column("guarded_b", pc.if_else(facts["guarded"], facts["bytes_likely"], None))
         .append_column("guarded_any", facts["guarded"])
+        .append_column("capped_b", _capped(facts))
         .append_column("free_n", pc.cast(facts["free"], pa.int64()))
     )
     sums = flagged.group_by("topic").aggregate(
         [("partition", "count"), ("free_n", "sum"), ("size_bytes", "sum"), ("consumed_b", "sum"),
          ("free_b", "sum"), ("once_b", "sum"), ("once_known", "min"), ("held_bytes", "sum"),
-         ("guarded_b", "sum"), ("guarded_any", "max"), ("method", "distinct"),
+         ("guarded_b", "sum"), ("guarded_any", "max"), ("capped_b", "sum"), ("method", "distinct"),
          ("owner", "max"), ("readers_declared", "min")]
     )  # fmt: skip
     holders = _holders(facts)
@@ -105,6 +117,7 @@ def topic_rows(facts: pa.Table) -> list[TopicRow]:
             readers_declared=bool(row["readers_declared_min"]),
             guards=guards.get(row["topic"], ()),
             guarded_bytes=row["guarded_b_sum"] if row["guarded_any_max"] else 0,
+            capped_bytes=row["capped_b_sum"] or 0,
         )
         for row in sums.to_pylist()
     ]
@@ -138,6 +151,12 @@ def total(rows: Iterable[TopicRow], column: str) -> int:
 
 def _where(facts: pa.Table, column: str, flag: str) -> pa.ChunkedArray:
     return pc.if_else(facts[flag], facts[column], 0)
+
+
+def _capped(facts: pa.Table) -> pa.ChunkedArray:
+    """Bytes above a target short of the log end that no group is behind of."""
+    short = pc.less(facts["target_offset"], facts["high_watermark"])
+    return pc.if_else(pc.and_(short, pc.is_null(facts["held_by"])), facts["held_bytes"], 0)
 
 
 def _known_at_once(facts: pa.Table) -> pa.ChunkedArray:

@@ -58,6 +58,9 @@ def waive(
     reads = moves & measured.to_numpy(zero_copy_only=False)
     here = np.flatnonzero((row >= 0) & reads[row])
     drawn = _drawn(curves.curves.of(here), row[here], start, target, known)
+    # What the limit alone holds back is no group's.
+    waits = pc.less(pa.array(target), column(facts, "limit_offset"))
+    holders = pc.if_else(waits, _holders(rest, remaining), None)
     changed = {name: pc.if_else(moved, sums, facts[name]) for name, sums in drawn.items()}
     changed |= {
         "target_offset": pa.array(target, mask=~known),
@@ -65,7 +68,7 @@ def waive(
         "held_bytes": pc.if_else(
             moved, pc.subtract(facts["size_bytes"], drawn["bytes_likely"]), facts["held_bytes"]
         ),
-        "held_by": pc.if_else(moved, _holders(rest, remaining), facts["held_by"]),
+        "held_by": pc.if_else(moved, holders, facts["held_by"]),
     }
     for name, values in changed.items():
         facts = facts.set_column(facts.schema.get_field_index(name), name, values)

@@ -228,6 +228,27 @@ def test_a_topic_has_three_answers_with_bytes(open_page: Open) -> None:
     assert app.multiselect(key="plan-waive").value == ["billing-replay"]
 
 
+def test_what_no_group_holds_back_is_not_said_to_wait_for_one(
+    open_page: Open, tmp_path: Path
+) -> None:
+    """Of one partition the group is behind; of the others a window or a transaction decides."""
+    store = sample_store.write(tmp_path / "data", now=utc_now() - timedelta(minutes=1))
+    newest = store.latest("findings")
+    assert newest is not None
+    manifest, writer = store.manifest("findings", newest), store.begin("findings", utc_now())
+    for name in manifest.tables:
+        table = store.read("findings", newest, name)
+        if name == "reclaimable":
+            done = pc.and_(pc.equal(table["topic"], "orders"), pc.greater(table["partition"], 0))
+            at = table.column_names.index("held_by")
+            table = table.set_column(at, "held_by", pc.if_else(done, None, table["held_by"]))
+        writer.write(name, table)
+    writer.commit(1.0, manifest.details)
+    text = read(said(open_page("topic", variant=None, name="orders")))
+    assert re.search(r"iB are held back until billing-replay has read on\.", text)
+    assert re.search(r"iB are held back by a replay window or an open transaction, until", text)
+
+
 def test_a_retention_that_fits_its_readers_is_an_answer_with_bytes(open_page: Open) -> None:
     text = said(open_page("topic", "rich", name="orders"))
     assert "<b>Shorten retention: </b>3 d fit its declared readers, it is 7 d; 6.0 GiB" in text

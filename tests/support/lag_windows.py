@@ -40,6 +40,7 @@ _TRUTH = pa.schema(
      ("broker_id", pa.int32()), ("intended", pa.bool_()), ("behind_seconds", pa.float32()),
      ("cause", pa.string())]
 )  # fmt: skip
+_NOBODY = pa.array([], pa.int32())  # no log dirs: no broker's are waited for
 _NO_STEP = Step(np.zeros(0, np.int64), np.zeros(0, np.int64))  # no sizes: nothing grows
 Row = dict[str, Any]
 Place = tuple[str, int, int]  # topic, partition, broker
@@ -90,7 +91,7 @@ class Recorded:
             first, last = between(told, at)
             reading = ((last or 0) - (first or 0)) / SECOND
             carried = trends.stepped(
-                carried, told, _NO_STEP, log_dirs, taken_at=at, reading=reading
+                carried, told, _NO_STEP, log_dirs, brokers=_NOBODY, taken_at=at, reading=reading
             )
         assert told is not None
         read = {

@@ -169,6 +169,8 @@ def _reclaimable(part: SamplePartition, target: str, answered: list[int]) -> dic
     offset = _target(part, target)
     copies = len(answered)
     likely = part.bytes_below(offset) * copies if offset is not None else None
+    committed = _target(part, "committed")
+    waits = committed is not None and committed < part.stable
     lowest = min(part.committed, key=lambda g: part.committed[g]) if part.committed else None
     return {
         **part.key, "target": target, "target_offset": offset,
@@ -180,7 +182,7 @@ def _reclaimable(part: SamplePartition, target: str, answered: list[int]) -> dic
         "bytes_at_once": None if likely is None else likely - likely % (64 * 2**20),
         "size_bytes": part.size_bytes * copies,
         "held_bytes": None if likely is None else part.size_bytes * copies - likely,
-        "held_by": lowest, "method": "history", "replicas": copies,
+        "held_by": lowest if waits else None, "method": "history", "replicas": copies,
         "readers_declared": part.topic.owner is not None, "owner": part.topic.owner,
         "guards": [guard.to_json() for guard in _guards(part, target)],
         "limit_offset": part.stable,

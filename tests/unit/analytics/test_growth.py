@@ -36,7 +36,7 @@ def rows(lab: Lab) -> tuple[dict[str, Row], dict[int, Row]]:
     )
 
 
-def write(lab: Lab, minute: float, used: int = 10**9) -> None:
+def write(lab: Lab, minute: float, used: int = 10**9, away: int | None = None) -> None:
     step = int(minute)
     lab.write(
         minute,
@@ -44,6 +44,7 @@ def write(lab: Lab, minute: float, used: int = 10**9) -> None:
         .topic("a", end=10 + 10 * step, size=1000 + 1000 * step)
         .topic("b", start=10 * step, end=100 + 10 * step, size=10_000, brokers=(2,)),
         used,
+        away=away,
     )
 
 
@@ -81,6 +82,26 @@ def test_days_to_full_follow_the_slope_of_used_bytes(lab: Lab) -> None:
     _, disks = rows(lab)
     assert disks[1]["used_bytes_per_hour"] < 0
     assert disks[1]["days_to_full"] is None
+
+
+def test_a_broker_that_misses_a_snapshot_keeps_the_pace_of_its_disk(lab: Lab) -> None:
+    """Its catching up is a part of what came in the window, and not all that is known of it."""
+    for minute in range(0, 60, 5):
+        write(lab, minute, used=10**9 + minute * 10**6)
+    _, before = rows(lab)
+    write(lab, 60, used=10**9 + 60 * 10**6, away=2)
+    _, missing = rows(lab)
+    assert set(missing) == {1}, "what nobody told has no row"
+    for minute in range(65, 80, 5):
+        write(lab, minute, used=10**9 + minute * 10**6)
+    _, disks = rows(lab)
+    assert disks[2]["used_bytes_per_hour"] == before[2]["used_bytes_per_hour"] == 60 * 10**6
+    assert (disks[1]["samples"], disks[2]["samples"]) == (16, 15)
+    assert disks[2]["window_seconds"] == disks[1]["window_seconds"] == 75 * 60
+    lab.write(80, Snapshot().topic("a"), brokers=(1,))
+    lab.write(85, Snapshot().topic("a"))
+    _, disks = rows(lab)
+    assert disks[2]["samples"] == 1, "one that left the cluster is forgotten"
 
 
 def test_a_topic_and_log_dir_have_a_row_of_their_own_and_sum_to_the_others(lab: Lab) -> None:

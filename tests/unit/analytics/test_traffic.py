@@ -66,8 +66,9 @@ class Bench:
     ) -> dict[tuple[str | None, int], Row]:
         """The `traffic` table by topic and broker, so many minutes after the last scrape."""
         told = _METRICS.empty_table() if metrics is None else metrics
-        found = traffic.traffic(self.found, told, self.at + int(later * MINUTE)).to_pylist()
-        return {(row["topic"], row["broker_id"]): row for row in found}
+        at = self.at + int(later * MINUTE)
+        found = traffic.traffic(self.found, told, pa.array(self.topics, pa.string()), at)
+        return {(row["topic"], row["broker_id"]): row for row in found.to_pylist()}
 
 
 _ROWS = pa.schema(
@@ -184,6 +185,38 @@ def test_what_is_none_of_the_clusters_any_more_is_forgotten() -> None:
     assert set(bench.rows()) == {(None, 1), ("u", 1)}
 
 
+LIFE = 5e12  # what a topic has counted since its broker's start
+
+
+@pytest.mark.parametrize("since", [0, 1])
+@pytest.mark.parametrize("missed", [False, True])
+def test_a_topic_that_was_hidden_does_not_count_its_whole_life_at_once(
+    since: int, missed: bool
+) -> None:
+    """Its rights were taken away, or given only then, and its broker told of it all the while."""
+    bench = Bench()
+    for step in range(4):
+        bench.topics = ["u"] if since <= step < 3 else ["t", "u"]
+        away = missed and step == 2
+        bench.scrape(10 * step, {1: None if away else out(LIFE + 100 * step, LIFE)})
+        assert (("t", 1) in bench.rows()) is ("t" in bench.topics), "it has no row while hidden"
+    assert of(bench, "bytes_out_per_hour", "resets") == [600, 0]
+
+
+def test_a_topic_that_was_deleted_is_forgotten_and_made_anew_begins_at_0() -> None:
+    bench = Bench()
+    for minute in (0, 10):
+        bench.scrape(minute, {1: out(LIFE)})
+    bench.topics = ["u"]
+    bench.scrape(20, {1: None})
+    assert "t" in bench.found.series["topic"].to_pylist(), "its broker told nothing"
+    bench.scrape(30, {1: out(None)})
+    assert "t" not in bench.found.series["topic"].to_pylist()
+    bench.topics = ["t", "u"]
+    bench.scrape(40, {1: out(500.0)})
+    assert of(bench, "bytes_out_per_hour", "hour_seconds", "resets") == [3000, 600, 0]
+
+
 def test_a_topic_that_left_a_broker_is_forgotten_once_it_has_counted_nothing_for_a_day() -> None:
     bench = Bench()
     bench.scrape(0, {1: out(10.0)})
@@ -282,7 +315,7 @@ def _counters() -> pa.Table:
 
 @pytest.mark.parametrize("name", ["hour", "day"])
 def test_no_counter_at_all_makes_an_empty_table(name: str) -> None:
-    found = traffic.traffic(counters.nothing(), _METRICS.empty_table(), 0)
+    found = traffic.traffic(counters.nothing(), _METRICS.empty_table(), pa.array(["t"]), 0)
     assert found.num_rows == 0
     assert f"bytes_out_per_{name}" in found.column_names
 

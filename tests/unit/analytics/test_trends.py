@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -35,13 +36,26 @@ class Lab:
     base: Manifest | None = None
     seen: list[Manifest] = field(default_factory=list)
 
-    def write(self, minute: float, snapshot: Snapshot, used: int = 10**9) -> Manifest:
-        """A snapshot that many minutes after START, both disks with `used` bytes of 10 GB."""
+    def write(
+        self,
+        minute: float,
+        snapshot: Snapshot,
+        used: int = 10**9,
+        *,
+        away: int | None = None,
+        brokers: Sequence[int] = (1, 2),
+    ) -> Manifest:
+        """A snapshot that many minutes after START, both disks with `used` bytes of 10 GB; the
+        broker that is `away` tells of none.
+        """
         taken_at = START + timedelta(minutes=minute)
+        snapshot.tables["brokers"] = snapshot.tables["brokers"] or [
+            {"broker_id": b, "host": "h", "port": 1, "reachable": b != away} for b in brokers
+        ]
         snapshot.tables["log_dirs"] = [
             {"broker_id": b, "log_dir": "/d1", "total_bytes": 10**10, "usable_bytes": 10**10 - used}
-            for b in (1, 2)
-        ]
+            for b in brokers if b != away
+        ]  # fmt: skip
         for row in snapshot.tables["replicas"]:
             row.setdefault("is_leader", row["broker_id"] == 1)
             row.setdefault("observed_at", taken_at)
@@ -117,9 +131,10 @@ def test_carried_on_or_folded_again_the_tables_are_equal(lab: Lab) -> None:
             ]
         if step in (13, 14):
             silent(snapshot, 2)
+        away = {13: 1, 14: 2, 17: 2, 18: 2, 28: 1}.get(step)  # broker 1's stand first
         minute = 2.7 * step  # two at the same time, and a clock that steps back
         minute = {20: 2.7 * 19, 23: 2.7 * 21}.get(step, minute + 480 * (step > 26))
-        lab.write(minute, snapshot, used=10**9 + step)
+        lab.write(minute, snapshot, used=10**9 + step, away=away)
         if step not in (3, 4, 14):  # these are only seen by the next analysis
             lab.analyze()
     again = lab.fold(None)

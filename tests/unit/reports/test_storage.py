@@ -199,6 +199,21 @@ def test_nothing_to_give_back_is_said_of_what_was_measured_alone(unmeasured: boo
     assert ("Nothing can be given back" in told(report.headline)) is not unmeasured
 
 
+def test_what_a_window_or_a_transaction_keeps_is_not_told_as_a_groups() -> None:
+    row = {"target": "committed", "partition": 0, "records": 10, "target_offset": 10,
+           "high_watermark": 20, "limit_offset": 10, "method": "history", "replicas": 1,
+           "readers_declared": True, "guards": [], "size_bytes": 3 * GIB}  # fmt: skip
+    rows = [row | {"topic": "behind", "held_bytes": GIB, "held_by": "slow", "limit_offset": 20},
+            row | {"topic": "kept", "held_bytes": 2 * GIB}]  # fmt: skip
+
+    report = storage_report(of_rows(reclaimable=rows))
+
+    holders = {line[0]: line[5] for line in cells(section(report, "topics"))}
+    assert holders == {"behind": "slow", "kept": "a replay window or an open transaction"}
+    (figure,) = (figure for figure in report.figures if figure.label == "Held back")
+    assert figure.note == "2.0 GiB of it by a replay window or an open transaction"
+
+
 def test_a_cluster_without_topics_gets_a_short_honest_report() -> None:
     report = storage_report(of_rows())
 
