@@ -60,7 +60,7 @@ def emit_line(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
         progress(f"an event could not be written: {error.strerror}")
 
 
-def _print(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+def _print(value: Mapping[str, object], text: str, *, as_json: bool) -> None:
     sys.stdout.write((to_json(value) if as_json else visible_lines(text)) + "\n")
     sys.stdout.flush()
 

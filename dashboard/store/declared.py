@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def rows_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
+def rows_of(found: Mapping[str, object]) -> list[dict[str, str]]:
     """The declarations of a file. Raises ValueError where they are none."""
     topics, ids = found.get("topics", []), found.get("topic_ids", {})
     if not isinstance(topics, list) or not all(map(_is_declaration, topics)):
@@ -18,7 +18,7 @@ def rows_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def file_of(topics: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def file_of(topics: Sequence[Mapping[str, str]]) -> dict[str, object]:
     """The file of these. Ids stand beside the rows: earlier releases refuse a row with a key that
     they do not know.
     """
