@@ -249,9 +249,10 @@ def _purged(
 
     committed = reclaimable(known, "committed", "committed")
     whole = end = reclaimable(known, "high-watermark", "end")
-    to_end = pc.fill_null(pc.equal(known["end_target"], known["high_watermark"]), False)
+    unread = known["high_watermark"].is_null()
+    to_end = pc.or_kleene(unread, pc.equal(known["end_target"], known["high_watermark"]))
     asked = pc.is_in(known["topic"], value_set=reader_lags.judged(work.topics))
-    if pc.any(pc.and_not(asked, to_end)).as_py():
+    if pc.any(pc.and_not(asked, pc.fill_null(to_end, False))).as_py():
         whole = reclaimable(partitions.to_their_ends(known), "high-watermark", "end")
     return _Purged(known, (committed, end), whole, disks.told_apart(measured, committed))
 

@@ -215,8 +215,9 @@ def to_their_ends(partitions: pa.Table) -> pa.Table:
     """
     ends, names = partitions["high_watermark"], partitions.column_names
     found = partitions.set_column(names.index("end_target"), "end_target", ends)
-    nothing = pa.nulls(partitions.num_rows, found["end_problem"].type)
-    return found.set_column(names.index("end_problem"), "end_problem", nothing)
+    # Of a leader that was not read nothing more is known than before.
+    problem = pc.if_else(ends.is_valid(), None, found["end_problem"])
+    return found.set_column(names.index("end_problem"), "end_problem", problem)
 
 
 def reclaimable(

@@ -16,7 +16,14 @@ from pathlib import Path
 from tempfile import gettempdir
 from types import FrameType, ModuleType
 
-from dashboard.cli.output import INTERRUPTED, close_stdout, emit_error, prepare_streams, progress
+from dashboard.cli.output import (
+    INTERRUPTED,
+    close_stdout,
+    emit_error,
+    end_stdout,
+    prepare_streams,
+    progress,
+)
 from dashboard.cli.parser import VERBS, add_summary, new_parser, parse
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
@@ -59,7 +66,9 @@ def run() -> None:
     # them for garbage as often as Python does by itself doubles the time that they take.
     gc.set_threshold(100_000, 20, 100)
     if not _LEAN.intersection(sys.argv[1:2]):
-        sys.exit(main())
+        code = main()
+        end_stdout()
+        sys.exit(code)
     lean()
     code = main()
     atexit._run_exitfuncs()

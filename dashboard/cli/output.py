@@ -4,6 +4,7 @@ writes the files that flags name; a failure names the file and the next step.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import secrets
@@ -57,6 +58,9 @@ def emit_line(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if len(to_json(value) if as_json else text) > io.DEFAULT_BUFFER_SIZE:
+            with suppress(OSError):
+                sys.stdout.write("\n")  # a part of it may stand there: the next begins its own line
         progress(f"an event could not be written: {error.strerror}")
 
 
@@ -82,6 +86,15 @@ def progress(text: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError, RuntimeError):  # the last: a signal came amid a line
         return
+
+
+def end_stdout() -> None:
+    """The last flush, at the end of a verb: what a loop could not write on a full disk is lost."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):  # a stream that is closed
+        with suppress(OSError, ValueError):
+            close_stdout()
 
 
 def close_stdout() -> None:

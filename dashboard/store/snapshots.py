@@ -64,9 +64,10 @@ class Store:
         Raises StoreError NO_SNAPSHOT, CLUSTER_NOT_FOUND or CLUSTER_AMBIGUOUS.
         """
         found = [ClusterStore(self, cluster_id) for cluster_id in self.clusters()]
+        hidden = sorted(n for n in self._names(self.path) if self._is_cluster(n) is None)
+        closed = f"{', '.join(hidden)}, which may not be seen here" if hidden else ""
         if not found:
-            hidden = [name for name in self._names(self.path) if self._is_cluster(name) is None]
-            where = f" that may be seen here (not {', '.join(sorted(hidden))})" if hidden else ""
+            where = f" that may be seen here (not {', '.join(hidden)})" if hidden else ""
             raise StoreError(
                 f"{self.root} holds no snapshot of any cluster{where}",
                 "Run: lowwater collect --bootstrap-server HOST:PORT "
@@ -75,9 +76,10 @@ class Store:
             )
         names = ", ".join(f"{c.name} ({c.cluster_id})" for c in found)
         if named is None:
-            if len(found) > 1:
+            # Whoever names none means the only one there is: a closed folder may be another.
+            if len(found) > 1 or any(map(_ID.fullmatch, hidden)):
                 raise StoreError(
-                    f"{self.root} holds several clusters: {names}",
+                    f"{self.root} holds several clusters: {names}{closed and f', {closed}'}",
                     "Name one with --cluster.",
                     code="CLUSTER_AMBIGUOUS",
                 )
@@ -85,7 +87,8 @@ class Store:
         matching = [c for c in found if named in (c.cluster_id, c.name)]
         if len(matching) != 1:
             raise StoreError(
-                f"{self.root} holds {len(matching)} clusters called '{named}', but: {names}",
+                f"{self.root} holds {len(matching)} clusters called '{named}', but: {names}"
+                f"{closed and f', {closed}'}",
                 "Name one of them by its id with --cluster.",
                 code="CLUSTER_NOT_FOUND" if not matching else "CLUSTER_AMBIGUOUS",
             )

@@ -204,12 +204,13 @@ def _timed(live: LiveCluster, settings: Settings, answer: Triage, found: Known) 
     foreseen = _forecast(live, settings, keys)
     risks = followers.risks(found.followers, keys, foreseen)
     mode = followers.mode(risks, foreseen)
+    untold = foreseen is None and bool(found.age.unusable)
     times = timing(
         live.configs(topics, [broker_id]),
         broker_id,
         topics,
         purge_seconds=followers.purge_seconds(mode, foreseen),
-        follower_seconds=followers.follower_seconds(risks, broker_id),
+        follower_seconds=None if untold else followers.follower_seconds(risks, broker_id),
     )
     return replace(answer, risks=risks, mode=mode, timing=times)
 

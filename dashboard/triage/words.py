@@ -248,7 +248,9 @@ def time(answer: Triage) -> list[str]:
         f"{duration(found.check_seconds)}, file delete delay {duration(found.delay_seconds)}"
     )
     if found.worst_seconds is None:
-        when = "When the bytes have left cannot be said: the broker itself follows slowly"
+        own = any(risk.broker_id == answer.question.broker_id for risk in answer.risks)
+        why = "the broker itself follows slowly" if own else "who follows slowly was not told"
+        when = f"When the bytes have left cannot be said: {why}"
     else:
         if found.follower_seconds:
             parts = f"catching up {duration(found.follower_seconds)}, {parts}"

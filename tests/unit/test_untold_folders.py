@@ -131,3 +131,21 @@ def test_an_analysis_that_nobody_can_look_into_is_passed_over(
     cluster.set_latest(shown)
     refuse(tmp_path / "fake" / "findings" / untold, errno.EACCES)
     assert (cluster.latest("findings"), cluster.ids("findings")) == (shown, [shown, untold])
+
+
+def test_a_cluster_that_is_closed_makes_no_other_the_only_one(
+    store: Store, tmp_path: Path, refuse: Refuse
+) -> None:
+    """Who names none and deletes would purge the one that is left to be seen."""
+    for cluster_id in ("prod", "stag"):
+        ClusterStore(store, cluster_id).write_connection("k:1", None, None)
+    (tmp_path / "lost+found").mkdir()
+    refuse(tmp_path / "lost+found", errno.EACCES)
+    refuse(tmp_path / "prod", errno.EACCES)
+    with pytest.raises(StoreError, match=r"stag \(stag\).*prod, which may not") as error:
+        store.cluster()
+    assert error.value.code == "CLUSTER_AMBIGUOUS"
+    assert store.cluster("stag").cluster_id == "stag"
+    with pytest.raises(StoreError, match="prod, which may not be seen") as error:
+        store.cluster("prod")
+    assert error.value.code == "CLUSTER_NOT_FOUND"

@@ -62,7 +62,7 @@ def run(
     from dashboard.policies.service.alerts import Alerts
     from dashboard.policies.service.service import serve
 
-    told = _Told(as_json=args.json)
+    told = _Told(as_json=args.json, once=args.once)
     with context.open_journal(settings) as journal, _signals(told.stop):
         site = site_of(args, settings, cluster, journal)
         names = ", ".join(policy.name for policy in policies)
@@ -132,8 +132,9 @@ class Opener:
 class _Told:
     """Prints events, from any thread, and folds the cycles; a reader that went away ends all."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, once: bool = False) -> None:
         self.stop = Stop()
+        self._emit = output.emit if once else output.emit_line  # a single cycle's result must come
         self.states: set[str] = set()  # of all cycles: --once ends by them
         self.waiting: set[str | None] = set()  # the codes of those that wait
         self.partial = False
@@ -148,7 +149,7 @@ class _Told:
                     self.waiting.add(event["code"])
                 self.partial |= event["state"] == "ran" and not event["reason"].startswith("done")
             try:
-                output.emit_line(event, _text(event), as_json=self._as_json)
+                self._emit(event, _text(event), as_json=self._as_json)
             except BrokenPipeError:
                 output.close_stdout()
                 self.stop.set()

@@ -55,9 +55,11 @@ class Following:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Those that are followed, the one with the most overdue look first."""
-        known = self._next.copy()
-        return tuple(sorted(known, key=lambda run_id: (known[run_id], run_id)))
+        """Those that are followed, the one with the most overdue look first. One that lies further
+        ahead than any is planned was there before the clock stepped back: it is overdue.
+        """
+        known, latest = self._next.copy(), self.now() + _LONGEST
+        return tuple(sorted(known, key=lambda run_id: (known[run_id] <= latest, known[run_id])))
 
     def turn(self) -> float:
         """Look at the run whose look is most overdue: seconds until the next turn.

@@ -98,3 +98,17 @@ def test_a_window_over_the_whole_log_hides_no_reader_from_advice_on_retention(
     lab.analyze()
     (row,) = lab.rows("retention_fit")
     assert row["guards"] == ["members-without-commits"]
+
+
+def test_a_partition_without_a_leader_is_unknown_and_no_group_that_is_missed(lab: Lab) -> None:
+    declared = TopicDeclaration("t", "team", "groups", timedelta(0), "ann", "")
+    lab.settings = replace(lab.settings, topics=(declared,))
+    for _ in range(2):
+        made = Snapshot().topic("t", groups={"g": 100}, retention__ms=_WEEK)
+        made.tables["partitions"][0].update(
+            leader_id=None, high_watermark=None, last_stable_offset=None, log_start_offset=None
+        )
+        lab.write(made)
+    lab.analyze()
+    (row,) = lab.rows("retention_fit")
+    assert (row["guards"], row["unknown_partitions"]) == ([], 1)

@@ -39,6 +39,20 @@ def test_a_full_disk_ends_no_loop(
     progress("policies of prod")
 
 
+def test_what_a_loop_could_not_write_changes_no_exit_code() -> None:
+    program = (
+        "import sys; from dashboard.cli.output import emit_line, end_stdout;"
+        "emit_line({'n': 1}, '', as_json=True); end_stdout(); sys.exit(130)"
+    )
+    # Images like to set it, and then Python keeps nothing back that it could fail to write later.
+    environ = {name: word for name, word in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], check=False, stdout=full, env=environ
+        )
+    assert done.returncode == 130
+
+
 def _no_space(_: object = None) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -81,6 +81,25 @@ def test_a_clock_that_jumps_amid_a_look_is_no_rest(
     assert found.turn() == 0
 
 
+def test_a_clock_that_stepped_back_starves_no_run(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, seen = following(room, []), []
+    step = ReplicaWatch.step
+
+    def noted(watch: ReplicaWatch) -> float | None:
+        seen.append(watch.run.run_id)
+        return step(watch)
+
+    for _ in range(3):
+        found.turn()
+    room.clock.now -= timedelta(hours=1)
+    monkeypatch.setattr(ReplicaWatch, "step", noted)
+    for _ in range(3):
+        found.turn()
+    assert len(set(seen)) == 3
+
+
 def test_a_run_whose_time_passed_unseen_has_its_last_look(room: ServiceRoom) -> None:
     """Records came back while the machine slept: nobody else would find out."""
     found = following(room, [])

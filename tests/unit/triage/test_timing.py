@@ -124,6 +124,12 @@ def test_what_is_too_old_names_nobody_slow(tmp_path: Path) -> None:
     assert (answer.mode, answer.risks) == (WAIT_ALL, ())
 
 
+def test_where_nothing_tells_who_is_slow_no_time_is_promised(tmp_path: Path) -> None:
+    answer = triage(tmp_path, slow(2), world=silent(), age=timedelta(hours=10))
+    assert (answer.in_time, answer.met) == (False, False)
+    assert "cannot be said: who follows slowly was not told" in " ".join(sentences(answer))
+
+
 @pytest.mark.further
 def test_a_follower_that_stands_still_now_is_seen_without_the_analysis(tmp_path: Path) -> None:
     world = World({("a", 0): read_to_the_end(5)})
