@@ -20,6 +20,7 @@ from analytics.replicas.trends import microseconds
 from dashboard.core.arrow import column
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import COUNTERS, Floats, increase, places, whole
+from dashboard.domain.model import broker_id_of
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Flags, Ints
 from dashboard.store.snapshot_files import Manifest
@@ -85,7 +86,9 @@ def _scrape(
 ) -> Scrape | None:
     """What a snapshot says beside its counters; None where nobody was asked for any."""
     manifest = view.manifest("snapshots", snapshot_id)
-    asked = told.keys() | {int(b["broker_id"]) for b in manifest.details.get("metrics", ())}
+    # An id that no broker can have was taken from settings once, and stands there for good.
+    named = (str(b["broker_id"]) for b in manifest.details.get("metrics", ()))
+    asked = told.keys() | {own for own in map(broker_id_of, named) if own is not None}
     if not asked:
         return None
     topics, brokers = (

@@ -188,6 +188,7 @@ def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> Non
 
 
 _TEND_SECONDS = 0.5
+_Refused = Callable[[LowwaterError], None]
 
 
 def run(
@@ -223,6 +224,10 @@ def run(
     at the start; later outages are events, and the loop goes on.
     """
     told = _one_at_a_time(emit)
+
+    def refused(error: LowwaterError) -> None:
+        told({"event": "error", **error.to_json()})
+
     live = open_live()
     child: AnalysisChild | None = None
     cluster: ClusterStore | None = None
@@ -236,11 +241,12 @@ def run(
         started, done = time.monotonic(), 0
         while True:
             each_round()
-            if outdated():
-                live = _reopened(live, open_live)
+            if outdated():  # brokers would tell it one by one as they restart
+                live = _reopened(live, open_live, refused)
             live = _round(
-                live, open_live, cluster, child, now=now, emit=told, progress=progress,
-                metrics=metrics, inventories=inventories, keep=keep, every=every,
+                live, open_live, cluster, child, now=now, emit=told, refused=refused,
+                progress=progress, metrics=metrics, inventories=inventories, keep=keep,
+                every=every,
             )  # fmt: skip
             done += 1
             if done == rounds:
@@ -263,6 +269,7 @@ def _round(
     *,
     now: Callable[[], datetime],
     emit: Emit,
+    refused: _Refused,
     progress: Callable[[str], None],
     metrics: Sources | None,
     inventories: Sequence[str],
@@ -270,10 +277,6 @@ def _round(
     every: timedelta,
 ) -> LiveCluster:
     """One snapshot, or an event that says why not; the connection to use from now on."""
-
-    def refused(error: LowwaterError) -> None:
-        emit({"event": "error", **error.to_json()})
-
     disks = load_usable(inventories, cluster.cluster_id, refused)
     try:
         collected = collect(
@@ -289,14 +292,18 @@ def _round(
     return live
 
 
-def _reopened(live: LiveCluster, open_live: Callable[[], LiveCluster]) -> LiveCluster:
+def _reopened(
+    live: LiveCluster, open_live: Callable[[], LiveCluster], refused: _Refused = lambda _: None
+) -> LiveCluster:
     # The brokers may have come back elsewhere: begin again at the bootstrap addresses. Where that
     # fails, also for what a client config says by now, what is open may do.
-    with suppress(ClusterError, SettingsError):
+    try:
         fresh = open_live()
-        live.close()
-        return fresh
-    return live
+    except (ClusterError, SettingsError) as error:
+        refused(error)
+        return live
+    live.close()
+    return fresh
 
 
 def _next_slot(started: float, every: timedelta) -> float:

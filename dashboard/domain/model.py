@@ -6,6 +6,7 @@ never 0 or -1 (only Kafka's own watermark fields keep -1).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -159,6 +160,12 @@ class LogDir:
     total_bytes: int | None
     usable_bytes: int | None
     error: str | None = None
+
+
+def broker_id_of(text: str) -> int | None:
+    """The id that a text names; None: it is none. Kafka's `node.id` is an INT of 0 or more."""
+    number = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
+    return number if 0 <= number < 2**31 else None
 
 
 def used_share(total_bytes: int | None, usable_bytes: int | None) -> float | None:

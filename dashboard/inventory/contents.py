@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from dashboard.domain.model import broker_id_of
 from dashboard.inventory.names import INDEX_SUFFIXES, Folder, segment_file, segment_name
 
 LONGEST_LINE = 4096
@@ -36,9 +37,6 @@ class Meta:
     directory_id: str | None
 
 
-_MOST_NODE_ID = 2**31 - 1  # Kafka's node.id is an INT
-
-
 def parse_meta(lines: Iterable[bytes]) -> Meta:
     """Cluster, node and directory id; `broker.id` is the name that ZooKeeper's version 0 had.
 
@@ -49,9 +47,7 @@ def parse_meta(lines: Iterable[bytes]) -> Meta:
         key, equals, value = line.decode("utf-8", "replace").partition("=")
         if equals and not key.lstrip().startswith("#"):
             found[key.strip()] = value.strip().replace("\\", "")
-    node = found.get("node.id", found.get("broker.id", ""))
-    digits = re.fullmatch("[0-9]{1,10}", node)
-    node_id = int(node) if digits and int(node) <= _MOST_NODE_ID else None
+    node_id = broker_id_of(found.get("node.id", found.get("broker.id", "")))
     meta = Meta(found.get("cluster.id") or None, node_id, found.get("directory.id") or None)
     if meta.cluster_id is None and meta.node_id is None:
         raise DamagedError("it names neither a cluster nor a node")

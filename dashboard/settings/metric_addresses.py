@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dashboard.core.errors import SettingsError
+from dashboard.domain.model import broker_id_of
 
 URLS = "metrics.urls"
 _URL, _BROKERS = "metrics.prometheus.url", "metrics.prometheus.brokers"
 _LABEL, _SELECTOR = "metrics.prometheus.label", "metrics.prometheus.selector"
-_BROKER = re.compile("[0-9]{1,10}")
 _TOKEN_FILE = "metrics.prometheus.token.file"
 KEYS = (URLS, _URL, _BROKERS, _LABEL, _SELECTOR, _TOKEN_FILE)
 
@@ -41,13 +40,14 @@ def parse_sources(texts: Iterable[str], where: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for text in texts:
         broker, _, source = (part.strip() for part in text.partition("="))
-        if not _BROKER.fullmatch(broker) or not _readable(source):
+        broker_id = broker_id_of(broker)
+        if broker_id is None or not _readable(source):
             # Without `=` it is an address, in which a password may stand.
             named = f"of broker {broker[:40]}" if broker.isdecimal() else f"number {len(found) + 1}"
             raise _invalid(where, f"the source {named} is no ID=URL_OR_FILE")
-        if int(broker) in found:
+        if broker_id in found:
             raise _invalid(where, f"broker {broker} has two sources of metrics")
-        found[int(broker)] = source if "://" in source else _file(source, where)
+        found[broker_id] = source if "://" in source else _file(source, where)
     return found
 
 
@@ -71,7 +71,8 @@ def parse_server(
     if "://" not in url or not _readable(url):
         raise _invalid(where, f"{_URL} is no http(s) address")
     pairs = [text.partition("=") for text in properties.get(_BROKERS, "").split(",") if text]
-    brokers = {int(b): v.strip() for b, _, v in pairs if _BROKER.fullmatch(b.strip()) and v.strip()}
+    named = ((broker_id_of(b.strip()), v.strip()) for b, _, v in pairs)
+    brokers = {broker_id: value for broker_id, value in named if broker_id is not None and value}
     if not brokers or len(brokers) < len(pairs):
         raise SettingsError(
             f"{where}: {_BROKERS} does not say which broker is which",

@@ -64,7 +64,7 @@ class Store:
         Raises StoreError NO_SNAPSHOT, CLUSTER_NOT_FOUND or CLUSTER_AMBIGUOUS.
         """
         found = [ClusterStore(self, cluster_id) for cluster_id in self.clusters()]
-        hidden = sorted(n for n in self._names(self.path) if self._is_cluster(n) is None)
+        hidden = self.closed()
         closed = f"{', '.join(hidden)}, which may not be seen here" if hidden else ""
         if not found:
             where = f" that may be seen here (not {', '.join(hidden)})" if hidden else ""
@@ -76,8 +76,7 @@ class Store:
             )
         names = ", ".join(f"{c.name} ({c.cluster_id})" for c in found)
         if named is None:
-            # Whoever names none means the only one there is: a closed folder may be another.
-            if len(found) > 1 or any(map(_ID.fullmatch, hidden)):
+            if self.several():
                 raise StoreError(
                     f"{self.root} holds several clusters: {names}{closed and f', {closed}'}",
                     "Name one with --cluster.",
@@ -94,13 +93,21 @@ class Store:
             )
         return matching[0]
 
+    def closed(self) -> list[str]:
+        """Folders that nobody here may look into, sorted: clusters, or root's `lost+found`."""
+        return sorted(name for name in self._names(self.path) if self._is_cluster(name) is None)
+
+    def several(self) -> bool:
+        """Whether who names no cluster may mean more than one: a closed folder may be another."""
+        return len(self.clusters()) > 1 or any(map(_ID.fullmatch, self.closed()))
+
     def begun(self) -> list[ClusterStore]:
         """Folders that are no cluster yet: what a first attempt to collect left."""
         names = [name for name in self._names(self.path) if self._is_cluster(name) is False]
         return [ClusterStore(self, name) for name in sorted(names)]
 
     def _is_cluster(self, name: str) -> bool | None:
-        """None: nobody here may look into it, as into root's `lost+found` where a disk begins."""
+        """None: nobody here may look into it."""
         marks = ("connection.json", "snapshots", "findings")
         path = f"{self.path}/{name}"
         try:

@@ -116,7 +116,7 @@ def keep_runs(
 def address(run_id: str, cluster_id: str | None) -> str:
     """Of a run's page: in its own cluster, where the data folder still has that."""
     key = second_person.key_of(cluster_id)
-    shown = {"cluster": key} if len(context.choices()) > 1 and key else {}
+    shown = {"cluster": key} if context.several() and key else {}
     return routes.address("purge", **shown, run=run_id)
 
 

@@ -62,6 +62,22 @@ def test_each_link_of_a_page_stays_with_its_cluster(open_page: Open, two: Path, 
     assert [href for href in others if "cluster=staging" not in href] == []
 
 
+def test_one_that_is_closed_makes_no_other_the_only_one(
+    open_page: Open, two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collect as root left the other's folder closed: who named none had been asked which."""
+    honest = Store._is_cluster
+    monkeypatch.setattr(
+        Store, "_is_cluster", lambda held, name: None if name == OTHER else honest(held, name)
+    )
+    app = open_page("purge", None, topics="orders")
+    assert heading(app) == "" and not app.multiselect
+    (link,) = [href for href in hrefs(app) if "cluster=" in href and "topics=orders" in href]
+    app = open_page("purge", None, cluster=link.split("cluster=")[1].split("&")[0])
+    assert heading(app) != ""
+    assert all("cluster=" in page.proto.query_string for page in app.page_link)
+
+
 def test_where_none_is_named_each_is_a_link_to_this_very_place(open_page: Open, two: Path) -> None:
     app = open_page("purge", None, topics="orders")
     text = said(app)

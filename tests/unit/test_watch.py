@@ -111,7 +111,8 @@ def test_it_connects_anew_as_soon_as_it_would_sign_in_otherwise(tmp_path: Path) 
 
     asked = iter((False, True, True, True, False))
     events = run(tmp_path, first, 5, open_live=open_live, outdated=lambda: next(asked))
-    assert [event["event"] for event in events] == ["snapshot"] * 5, "what is open goes on"
+    told = [event["event"] for event in events]
+    assert told == ["snapshot", "error", "snapshot", "error", *["snapshot"] * 3], "it goes on"
     assert (first.closed, second.closed, doors) == (1, 1, [])
 
 

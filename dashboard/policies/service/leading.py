@@ -7,7 +7,6 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -94,17 +93,21 @@ class Link:
                 self._live = self._open()
             return self._live
 
-    def renew(self) -> None:
+    def renew(self) -> LowwaterError | None:
         """Begin again at the bootstrap addresses: the brokers may have come back elsewhere.
 
-        Where that fails, also for what settings, store or certificate say now, what is open stays.
+        Gives why that failed, also by what settings, store or certificate say now: what is open
+        stays then.
         """
-        with suppress(LowwaterError):
+        try:
             fresh = self._open()
-            with self._lock:
-                if self._live is not None:
-                    self._old.append(self._live)
-                self._live = fresh
+        except LowwaterError as error:
+            return error
+        with self._lock:
+            if self._live is not None:
+                self._old.append(self._live)
+            self._live = fresh
+        return None
 
     def tidy(self) -> None:
         """Close what was replaced, once nothing is in flight on it."""

@@ -130,7 +130,10 @@ class Service:
         if _ahead(next_at, now, STALE_AFTER):
             return
         self._adopted_at = now
-        for run in self.site.journal.stale(STALE_AFTER, now):
+        stale = self.site.journal.stale(STALE_AFTER, now)
+        if stale or self.following.runs:
+            self._sign_in_anew()  # who stood by has a connection of when it led
+        for run in stale:
             if run.policy is None or run.cluster_id != self.site.cluster_id:
                 continue
             if not run.open:
@@ -166,7 +169,8 @@ class Service:
             return
         if not self.applications.in_flight:
             self.link.tidy()  # of the time before: looks at followers may still use the newest
-        self.link.renew()
+        if (error := self.link.renew()) is not None:
+            self.went_wrong(error)  # brokers would tell it one by one as they restart
 
     def _defined(self) -> tuple[Policy, ...]:
         """The policies of this cluster, as the settings say now. Raises SettingsError."""

@@ -293,6 +293,21 @@ class Choice(NamedTuple):
 
 
 @st.cache_resource(ttl=_LISTED_FOR, max_entries=2, show_spinner=False)
+def _several(root: str) -> bool:
+    return Store(root).several()
+
+
+def several() -> bool:
+    """Whether the address has to name the cluster: the data folder holds more than one, or one that
+    nobody here may look into beside the one that is seen.
+    """
+    try:
+        return _several(settings().data)
+    except LowwaterError:
+        return True
+
+
+@st.cache_resource(ttl=_LISTED_FOR, max_entries=2, show_spinner=False)
 def _choices(root: str) -> tuple[Choice, ...]:
     held = Store(root)
     named = [(i, _name(ClusterStore(held, i))) for i in held.clusters()]
@@ -379,10 +394,11 @@ def entered(page: str) -> None:
     folder holds several clusters, the address names the one that is shown.
     """
     among = choices()
-    its = among[0] if len(among) == 1 and not named_cluster() else chosen(among)
+    alone = len(among) == 1 and not several()
+    its = among[0] if alone and not named_cluster() else chosen(among)
     if its is not None:
         _forget_others(its.cluster_id)
-    key = its.key if its and len(among) > 1 else None
+    key = its.key if its and not alone else None
     routes.keep_cluster(its.cluster_id if its else named_cluster(), key)
     if st.session_state.get(_PAGE_KEY) != page:
         st.session_state[_PAGE_KEY] = page

@@ -213,7 +213,7 @@ def test_sources_are_spelt_with_broker_ids() -> None:
     "texts",
     [
         ["http://h/metrics"], ["1="], ["x=http://h"], ["1=ftp://h/m"], ["1=http:///m"],
-        ["1=http://ann:secret@[h/m"], ["1=a", "1=b"],
+        ["1=http://ann:secret@[h/m"], ["1=a", "1=b"], ["2147483648=http://h/m"],
     ],
 )  # fmt: skip
 def test_another_spelling_is_refused_without_showing_a_secret(texts: list[str]) -> None:

@@ -198,7 +198,21 @@ def test_it_connects_anew_as_soon_as_it_would_sign_in_otherwise(room: ServiceRoo
     read_ten_more(room)
     room.pass_time(service, 10)
     assert (len(first.sent), len(second.sent), closed) == (1, 1, [first])
-    assert room.told("error") == []
+    assert [told["error"]["message"] for told in room.told("error")] == ["half a certificate"]
+
+
+def test_who_takes_a_run_over_signs_in_anew_first(room: ServiceRoom) -> None:
+    """It stood by for weeks, with the connection of when it led."""
+    read_ten_more(room)
+    room.service(start=lambda _: None).turn()  # it dies with the run queued
+    first, second = room.live, Streams()
+    second.parts, second.offsets_of = first.parts, first.offsets_of
+    service = room.service(outdated=lambda: service.link._live is first)
+    service.link._open = lambda: first
+    service.link.live()
+    service.link._open = lambda: second
+    room.pass_time(service, 60)
+    assert (len(first.sent), len(second.sent)) == (0, 1)
 
 
 def test_a_cluster_that_is_down_while_a_certificate_is_half_written_ends_no_service(
