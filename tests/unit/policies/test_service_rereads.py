@@ -211,7 +211,8 @@ def test_who_takes_a_run_over_signs_in_anew_first(room: ServiceRoom) -> None:
     service.link._open = lambda: first
     service.link.live()
     service.link._open = lambda: second
-    room.pass_time(service, 60)
+    room.clock.sleep(60)
+    service.turn()
     assert (len(first.sent), len(second.sent)) == (0, 1)
 
 
