@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.replicas import panes
-from analytics.replicas.panes import SECOND, Floats, Panes, Spread
+from analytics.replicas.panes import SECOND, Floats, Panes, Spread, Window
 from analytics.replicas.trends import DISK, SIZE, Trends
 from dashboard.core.arrow import column, shaped
 from dashboard.estimate.curve_tables import integers
@@ -150,6 +150,7 @@ def of_disks(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
     """
     seen = panes.window(trends.disk, DISK)
     enough = _enough(seen.n, seen.seconds, trends.disk.now["last_at"], taken_at)
+    enough &= seen.seconds >= np.minimum(_away(trends.disk, seen), DISK.length / SECOND)
     slope = seen.slope["size"]
     at = pc.index_in(_dirs(trends.dirs), value_set=_dirs(log_dirs))
     usable = column(log_dirs, "usable_bytes").take(at)
@@ -166,6 +167,17 @@ def of_disks(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
         | {"window_seconds": pa.array(seen.seconds.astype(np.int64)), "samples": pa.array(seen.n)}
     )
     return found.filter(at.is_valid())
+
+
+def _away(disk: Panes, seen: Window) -> Floats:
+    """For how many seconds each disk was away alone, where no sample before that is in its window:
+    what came meanwhile is caught up in minutes, and would be told as its pace. While nobody
+    collected no broker has to catch up.
+    """
+    known = disk.before["n"] > 0
+    gap = np.where(seen.whole, 0.0, (disk.now["first_at"] - disk.before["last_at"]) / SECOND)
+    least = gap[known].min(initial=np.inf)
+    return np.asarray(np.where(known, gap - least, 0.0), dtype=np.float64)
 
 
 def _per_hour(slope: Floats, known: Flags) -> pa.Array:

@@ -104,6 +104,23 @@ def test_a_broker_that_misses_a_snapshot_keeps_the_pace_of_its_disk(lab: Lab) ->
     assert disks[2]["samples"] == 1, "one that left the cluster is forgotten"
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_broker_that_was_away_alone_for_a_night_tells_no_pace_of_its_catching_up(
+    lab: Lab, alone: bool
+) -> None:
+    """Where nobody collected meanwhile it has nothing to catch up: minutes are enough."""
+    for hour in (*range(6), *(range(6, 21) if alone else ())):  # past the whole pane from 12:00
+        write(lab, 60 * hour, used=10**9 + hour * 10**6, away=2 if hour > 5 else None)
+    for minute in (0, 6, 12, 18):
+        write(lab, 60 * 21 + minute, used=10**9 + 21 * 10**6 + minute * 10**6)
+    _, disks = rows(lab)
+    assert disks[1]["used_bytes_per_hour"] is not None
+    assert (disks[2]["used_bytes_per_hour"] is None) == alone
+    write(lab, 60 * 33.5, used=2 * 10**9)
+    _, disks = rows(lab)
+    assert disks[2]["used_bytes_per_hour"] is not None
+
+
 def test_a_topic_and_log_dir_have_a_row_of_their_own_and_sum_to_the_others(lab: Lab) -> None:
     for minute in (0, 5, 9, 12):
         write(lab, minute)
