@@ -113,14 +113,27 @@ def target(args: argparse.Namespace, settings: Settings) -> Target:
 
 
 def known_target(args: argparse.Namespace, settings: Settings) -> Target | None:
-    """The cluster of the data folder that --cluster names or that is alone there, if any."""
+    """The cluster of the data folder that --cluster names or that is alone there; None where a
+    section of the settings has that name, or the folder holds none.
+
+    Raises StoreError when it is not clear which, or not readable; SettingsError when it is not
+    known how to reach that one: no other is taken in its place.
+    """
     from dashboard.store.connections import client_for
 
-    try:
-        cluster = open_store(settings.data).cluster(args.cluster)
-        return Target(client_for(settings, cluster), cluster.name, None)
-    except (StoreError, SettingsError):
+    if args.cluster in settings.clusters:
         return None
+    store = open_store(settings.data)
+    try:
+        cluster = store.cluster(args.cluster)
+    except StoreError as error:
+        if error.code != "NO_SNAPSHOT":
+            raise
+        if args.cluster is None and store.several():
+            step = "Name the cluster with --cluster, or give --bootstrap-server HOST:PORT."
+            raise StoreError(error.message, step, code="CLUSTER_AMBIGUOUS") from error
+        return None
+    return Target(client_for(settings, cluster, overrides_of(args)), cluster.name, None)
 
 
 def _section(named: str | None, settings: Settings) -> str:

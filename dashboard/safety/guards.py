@@ -6,7 +6,7 @@ simulation of policies of the past. Texts are in `guard_texts`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -332,7 +332,8 @@ def _add_restorers(found: _Found, groups: Standing) -> None:
 def _add_global_tables(found: _Found, groups: Standing) -> None:
     """A global table is read without a group: where an application runs, any topic may be one's.
 
-    Who declares that a topic's groups are all its readers has said that this one is not.
+    An application whose group reads it is told of by name already, and others than it here. Who
+    declares that a topic's groups are all its readers has said that this one is not.
     """
     applications = groups.applications.to_pylist()
     if not applications:
@@ -340,15 +341,34 @@ def _add_global_tables(found: _Found, groups: Standing) -> None:
     rows = found.rows
     named = pc.match_substring_regex(rows["topic"], "-(repartition|changelog)$")
     vouched = pc.or_(rows["restore_declared"], pc.or_(rows["readers_declared"], named))
-    read = pc.is_in(pa.array(range(rows.num_rows), pa.int64()), value_set=groups.restorers["row"])
-    rest = len(applications) - _MOST_NAMED
-    who = ", ".join(applications[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-    table = f"a global table of {who} is read by no group"
-    why = pa.scalar(f"Kafka Streams runs or ran here, and {table}")
-    stands = pc.and_(pc.invert(vouched), _chunked(pc.invert(read)))
-    # Who accepts the tables of some applications has not accepted those of the next.
-    fact = f"global tables of {', '.join(applications)}"
-    found.add("changelog-source", stands, fact, topic=rows["topic"], why=why, ends=_DECLARE)
+    stands = pc.indices_nonzero(pc.invert(vouched)).cast(pa.int64())
+    for readers, at in _by_readers(stands, groups.restorers):
+        others = [name for name in applications if name not in readers]
+        if not others:
+            continue
+        rest = len(others) - _MOST_NAMED
+        who = ", ".join(others[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+        table = f"a global table of {who} is read by no group"
+        why = pa.scalar(f"Kafka Streams runs or ran here, and {table}")
+        # Who accepts the tables of some applications has not accepted those of the next.
+        fact = f"global tables of {', '.join(others)}"
+        topic = column(rows, "topic").take(at)
+        found.add_at("changelog-source", at, None, fact, topic=topic, why=why, ends=_DECLARE)
+
+
+def _by_readers(rows: pa.Array, restorers: pa.Table) -> Iterator[tuple[frozenset[str], pa.Array]]:
+    """These rows by the applications that read them: few sets, however many rows there are."""
+    read = pc.is_in(rows, value_set=column(restorers, "row"))
+    yield frozenset(), rows.filter(pc.invert(read))
+    own = restorers.filter(pc.is_in(restorers["row"], value_set=rows))
+    of_row: dict[int, list[str]] = {}
+    for row, group in zip(*(own[name].to_pylist() for name in own.column_names), strict=True):
+        of_row.setdefault(row, []).append(group)
+    alike: dict[frozenset[str], list[int]] = {}
+    for row, groups in of_row.items():
+        alike.setdefault(frozenset(groups), []).append(row)
+    for readers, at in alike.items():
+        yield readers, pa.array(at, pa.int64())
 
 
 def _offered(name: str, group_id: pa.Array) -> dict[str, pa.Array]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_connection, add_verb
-from dashboard.core.errors import ClusterError, LowwaterError
+from dashboard.core.errors import ClusterError, LowwaterError, SettingsError, StoreError
 from dashboard.core.visible import in_lines
 from dashboard.doctor.doctor import (
     Check,
@@ -94,7 +94,10 @@ def _target(args: argparse.Namespace, settings: Settings) -> context.Target | No
     except LowwaterError as error:
         if error.code not in ("CLUSTER_NOT_NAMED", "CLUSTER_NOT_FOUND"):
             raise
-        known = context.known_target(args, settings)
+        try:
+            known = context.known_target(args, settings)
+        except (StoreError, SettingsError):
+            known = None
         if known is None and args.cluster:
             raise
         return known

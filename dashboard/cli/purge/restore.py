@@ -16,7 +16,7 @@ from dashboard.cli.parser import Verbs, add_connection, add_verb
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
-from dashboard.core.words import plural
+from dashboard.core.words import called, plural
 from dashboard.domain.acts import Restoration
 from dashboard.people import people
 
@@ -84,10 +84,13 @@ def run(args: argparse.Namespace) -> int:
     settings = context.read_settings(args)
     people.require(settings, context.actor(settings), "operator", "restore records")
     archive = open_archive(args.archive, settings.archive.key_file)
-    done, cluster_id, servers = _restore(args, settings, archive, partitions)
-    policies = purged_by(settings.policies, args.to_topic)
+    target = _target(args, settings)
+    done, cluster_id = _restore(args, settings, archive, partitions, target)
+    policies, servers = purged_by(settings.policies, args.to_topic), target.bootstrap_servers
     value = {**_to_json(done, archive, cluster_id, servers), "policies": policies}
-    output.emit(value, _text(done, servers, policies), as_json=args.json)
+    name = target.name or cluster_id
+    where = called(name, cluster_id, shared=name != cluster_id)
+    output.emit(value, _text(done, where, servers, policies), as_json=args.json)
     return 0 if done.whole else 2
 
 
@@ -117,7 +120,8 @@ def _restore(
     settings: Settings,
     archive: Archive,
     partitions: frozenset[int] | None,
-) -> tuple[Restored, str, str]:
+    target: context.Target,
+) -> tuple[Restored, str]:
     from dashboard.archive.restore import Goal, Restore
     from dashboard.archive.restored_topic import Notes
     from dashboard.cluster.live import connect
@@ -125,8 +129,6 @@ def _restore(
     from dashboard.store import own_reads
     from dashboard.store.snapshots import ClusterStore
 
-    target = context.known_target(args, settings) if _nothing_named(args) else None
-    target = target or context.target(args, settings)
     store = context.open_store(settings.data)
     with connect(target.client, settings.broker_timeout) as live:
         cluster_id = live.cluster_id()
@@ -153,11 +155,14 @@ def _restore(
             done = restore.run(goal, utc_now(), offsets_file)
             ended = replace(begun, act="done", records=done.records, whole=done.whole)
             journal.tell_of_archive(ended, utc_now())
-        return done, cluster_id, target.bootstrap_servers
+        return done, cluster_id
 
 
-def _nothing_named(args: argparse.Namespace) -> bool:
-    return not (args.bootstrap_server or args.client_config)
+def _target(args: argparse.Namespace, settings: Settings) -> context.Target:
+    """The cluster whose address a flag tells; else that of the data folder, or of the settings."""
+    addressed = "bootstrap.servers" in context.overrides_of(args)
+    known = None if addressed else context.known_target(args, settings)
+    return known or context.target(args, settings)
 
 
 def _reporter() -> Callable[[Progress], None]:
@@ -216,7 +221,7 @@ def _setting(one: Setting) -> dict[str, str | None]:
     return {"name": one.name, "was": one.was, "now": one.now, "why": one.why}
 
 
-def _text(done: Restored, servers: str, policies: Sequence[str]) -> str:
+def _text(done: Restored, where: str, servers: str, policies: Sequence[str]) -> str:
     from dashboard.archive.restore import NOT_THE_SAME
 
     rows = [
@@ -227,9 +232,9 @@ def _text(done: Restored, servers: str, policies: Sequence[str]) -> str:
         }
         for one in done.partitions
     ]  # fmt: skip
-    records = plural(done.records, "record")
+    told = f"{plural(done.records, 'record')} in topic {done.to_topic} of cluster {where}"
     said = "every one as it was archived" if done.whole else "not all as they were archived"
-    lines = [output.table(rows, _COLUMNS), f"{records} in topic {done.to_topic}, {said}"]
+    lines = [output.table(rows, _COLUMNS), f"{told}, {said}"]
     lines += [f"not the same: {one}" for one in NOT_THE_SAME]
     lines.append(f"old and new offsets: {done.offsets_file}")
     lines += [

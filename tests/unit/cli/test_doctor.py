@@ -101,6 +101,15 @@ def test_the_flag_comes_first_then_the_settings_then_the_data_folder(
     ]
 
 
+def test_where_the_data_folder_has_several_the_rest_is_still_checked(
+    capsys: pytest.CaptureFixture[str], asked: list[dict[str, str]]
+) -> None:
+    for name in ("c1", "c2"):
+        ClusterStore(Store("d"), name).write_connection(f"{name}:1", None, None)
+    code, checks = _doctor(capsys, "--data", "d")
+    assert (code, checks["connection"]["detail"], asked) == (0, "no cluster is named", [])
+
+
 def test_a_cluster_that_nobody_knows_is_a_usage_error(
     capsys: pytest.CaptureFixture[str], asked: list[dict[str, str]]
 ) -> None:

@@ -360,6 +360,25 @@ def test_where_an_application_runs_any_topic_may_be_read_as_a_global_table() -> 
     assert names(found, declarations={TOPIC: alone}) == ["readers-undeclared"]
 
 
+def test_a_topic_that_one_application_reads_may_be_a_global_table_of_another() -> None:
+    two = tuple(replace(APP, group_id=name) for name in ("a", "b"))
+    found = facts(claims={0: {"a": 80}}, groups=two)
+    undeclared, reads, table = judged(found, declarations={})
+    assert undeclared.guard.name == "readers-undeclared"
+    assert (reads.group_id, reads.fact) == ("a", "streams")
+    assert (table.group_id, table.fact) == (None, "global tables of b")
+    assert "a global table of b is read by no group" in table.guard.reason
+    both = judged(facts(claims={0: {"a": 80, "b": 80}}, groups=two), declarations={})
+    assert [f.fact for f in both] == [None, "streams", "streams"]
+    assert [f.fact for f in judged(found)] == ["streams"], "its groups are all its readers"
+    own = "a-join-repartition"
+    key = TopicPartition(own, 0)
+    mine = replace(facts(partition(topic=own), groups=two), claims={key: (GroupClaim("a", 80),)})
+    given = {"waived": (), "declarations": {}, "most_partitions": 10, "planned_partitions": 1}
+    (alone,) = findings(mine, {key: ResolvedTarget(50)}, **given)[key]
+    assert alone.guard.name == "readers-undeclared", "no global table is built from such a name"
+
+
 def test_an_application_that_is_gone_is_named_there_and_where_it_has_an_offset() -> None:
     """Its group has expired: a kept snapshot knew it, and its state is restored all the same."""
     gone = frozenset({"app"})

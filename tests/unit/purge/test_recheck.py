@@ -311,6 +311,30 @@ def test_an_accepted_global_table_is_that_of_the_applications_that_were_named() 
     assert (refused.name, "app2" in refused.reason) == ("changelog-source", True)
 
 
+def test_nor_is_one_of_an_application_beside_that_which_was_accepted_as_a_reader() -> None:
+    """Of a topic that an application's group reads, too; named or not when the plan was made."""
+    live = TwoTopics(A)
+    live.offsets_of["app1"] = {A: 90}
+    reader = Group("app1", "classic", "Stable", 1, (A,), is_streams=True)
+    beside = Group("app2", "classic", "Stable", 1, subscribed=("other",), is_streams=True)
+    live.others = ((reader,), ())
+    plan = planned(live, "changelog-source:app1")
+    assert plan.partitions[0].lifted == (
+        Lifted("readers-undeclared", None), Lifted("changelog-source", "app1", "streams"),
+    )  # fmt: skip
+    nobody = replace(STANDARDS, declarations={})
+    rows = [PartitionRow(*A, TARGET, "pending")]
+    assert list(recheck(live, plan, rows, NOW, nobody).allowed) == [A]
+    live.others = ((reader, beside), ())
+    refused = recheck(live, plan, rows, NOW, nobody).refused[A]
+    assert (refused.name, "table of app2" in refused.reason) == ("changelog-source", True)
+    (guard,) = planned(live, "changelog-source:app1").partitions[0].guards
+    assert (guard.name, guard.reason) == (refused.name, refused.reason)
+    accepted = planned(live, "changelog-source")
+    assert accepted.partitions[0].lifted[-1].fact == "global tables of app2"
+    assert list(recheck(live, accepted, rows, NOW, nobody).allowed) == [A]
+
+
 def test_a_topic_without_an_id_is_never_sent() -> None:
     """Nobody could tell it from one that is made anew under its name (brokers before 2.8)."""
     live = TwoTopics(A)
