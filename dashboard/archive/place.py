@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import errno
 import re
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +41,7 @@ _PAUSES_SECONDS = (0.2, 1.0, 3.0, 10.0)  # between attempts: a store that thrott
 _LATE_PAUSES_SECONDS = (0.2, 1.0, 3.0)  # a store may show a file, or its new content, late
 _MOST_RESERVE_BYTES, _RESERVE_SHARE = 1 << 30, 20  # of a disk at least a twentieth
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+_DATED = ("LastModified", "mtime", "last_modified")  # of s3, gs and abfs
 # Words of a name that no file system and no URL reads as something else.
 WORD = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
 
@@ -145,6 +148,24 @@ class Place:
                 return
 
         self._tried(remove, name, "removed", code="ARCHIVE_UNWRITABLE")
+
+    def told_time(self) -> datetime | None:
+        """What time it is for an object store, by a file put there; None: it does not tell, or the
+        place is a folder, whose files are dated by this host. Raises ArchiveError.
+        """
+        if self.is_local:
+            return None
+        name = f"clock-{secrets.token_hex(4)}"
+        self.put(name, b"now")
+        try:
+            told = self._tried(
+                lambda: self._files.info(self._path(name)), name, "read",
+                code="ARCHIVE_UNREACHABLE",
+            )  # fmt: skip
+        finally:
+            self.remove(name)
+        at = next((told[key] for key in _DATED if key in told), None)
+        return at if isinstance(at, datetime) and at.tzinfo is not None else None
 
     def remove_empty(self, folder: str) -> None:
         """Remove a folder in which nothing lies; a bucket has none."""

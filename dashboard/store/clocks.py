@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -118,20 +118,25 @@ def ahead(live: Timed, now: datetime) -> timedelta | None:
     `now` is this very moment. The answer's way is no disagreement: it may be slow. Raises
     ClusterError CLOCK_UNREAD.
     """
+    return apart(live.controller_time, now)
+
+
+def apart(told: Callable[[], datetime | None], now: datetime) -> timedelta | None:
+    """The same of another clock, by what tells its time."""
     clock = going_on(now)
-    at = live.controller_time()
+    at = told()
     if at is None:
         return None
     by = max(now - at, timedelta(0)) or min(clock() - at, timedelta(0))
     return timedelta(seconds=round(by.total_seconds())) if abs(by) > CLOCKS_AGREE else timedelta(0)
 
 
-def in_words(by: timedelta, now: datetime) -> str:
-    """How far this host's clock stands from the controller's, and what both say."""
+def in_words(by: timedelta, now: datetime, whose: str = "the cluster's controller") -> str:
+    """How far this host's clock stands from the controller's, or whose it is, and what both say."""
     seconds = by.total_seconds()
     where = "ahead of" if seconds > 0 else "behind"
     return (
-        f"this host's clock is {abs(seconds):.0f} s {where} the cluster's controller "
+        f"this host's clock is {abs(seconds):.0f} s {where} {whose} "
         f"({now:%Y-%m-%d %H:%M:%S} UTC here, {now - by:%Y-%m-%d %H:%M:%S} there)"
     )
 

@@ -42,6 +42,7 @@ UNREACHED = {
     "BROKER_START_FAILED": (_DEMO, _HERE),
     "BROKER_UNREACHABLE": (_BROKER, "tests/unit/purge/test_after.py"),
     "CHOICE_CHANGED": ("clicks on a page", "tests/pages/test_purge_mode.py"),
+    "CLOCK_UNPROVED": ("told of an archive, no error", "tests/unit/cli/test_archives_clock.py"),
     "CLOCK_UNREAD": (_BROKER, "tests/unit/cluster/test_controller_clock.py"),
     "CLUSTER_CHANGED": (_RACE, "tests/unit/test_collect.py"),
     "DECLARATIONS_BUSY": (_RACE, "tests/unit/purge/test_declaring.py"),

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as Part
 
 from dashboard.cluster.live import connect
 from dashboard.collect.collect import collect
-from dashboard.core.clock import utc_now
+from dashboard.core.clock import CLOCKS_AGREE, utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.domain.model import TopicPartition
 from dashboard.inventory import scan
@@ -48,6 +48,8 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     bench.kill_worker(view.run.run_id)
     assert not bench.journal.run(view.run.run_id).run.receipt_final
     until(lambda: written(taken(cluster, tmp_path), key) == [2900] * 3, 60)
+    surely_after = utc_now() + 2 * CLOCKS_AGREE  # else a scan may be from before the request
+    until(lambda: utc_now() >= surely_after, 60)
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
         disks = taken(cluster, tmp_path)
         collect(live, bench.store, now=utc_now, progress=lambda _: None, inventories=disks)

@@ -21,6 +21,7 @@ from dashboard.core.errors import (
     UsageError,
 )
 from dashboard.core.visible import in_lines, in_quotes
+from dashboard.core.words import plural
 from dashboard.domain.acts import Restoration, restored_into
 from dashboard.people import people
 from dashboard.settings.sections import Price
@@ -40,7 +41,8 @@ Archives hold the records that purges deleted. Without a URL: url in [archive] o
 list    each run's archive: its topics, records, bytes, state and what it costs (the default)
 verify  reads every part back, counts and hashes it; of one run, or of all below a URL
 delete  one archive for good, of a closed run, by the sentence that it shows
-expire  deletes those of closed runs that are older than keep_for of the settings
+expire  deletes those of closed runs that are older than keep_for of the settings, once
+        another clock (a cluster's controller, or the object store's) tells the same time
 What is deleted stands in the journal's chain."""
 
 
@@ -238,7 +240,6 @@ def _delete(args: argparse.Namespace, settings: Settings) -> int:
 
 def _expire(args: argparse.Namespace, settings: Settings) -> int:
     from dashboard.archive.deleting import refuse_open, weight
-    from dashboard.archive.summary import expired
 
     keep_for = settings.archive.keep_for
     if keep_for is None:
@@ -249,10 +250,15 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
         )
     gone, kept, failed, lines = [], [], [], []
     with _may_delete(settings) as journal:
-        for found in expired(_found(_where(args, settings), args), keep_for, utc_now()):
+        due, now, unproved = _due(args, settings, keep_for)
+        if unproved is not None:
+            kept = [{"url": one.archive.url, **unproved.to_json()} for one in due]
+            said = f"kept {plural(len(due), 'archive')}: {unproved.message}"
+            lines, due = [said, f"next: {unproved.next_step}"], []
+        for found in due:
             try:
                 refuse_open(found, lambda run_id: _is_open(journal, run_id))
-                _refuse_restoring(found, journal)
+                _refuse_restoring(found, journal, now)
             except RefusedError as error:
                 kept.append({"url": found.archive.url, **error.to_json()})
                 lines.append(f"kept {found.archive.url}: {error.message}")
@@ -266,7 +272,25 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
             lines.append(f"deleted {found.archive.url}: {weight(found)}")
     text = in_lines(lines or ["nothing is older than that"])
     output.emit({"deleted": gone, "kept": kept, "failed": failed}, text, as_json=args.json)
-    return 1 if failed else 0
+    return 1 if failed or unproved else 0
+
+
+def _due(
+    args: argparse.Namespace, settings: Settings, keep_for: timedelta
+) -> tuple[list[Summary], datetime, RefusedError | None]:
+    """What is older than it is kept, and now; or why nobody knows what time it is."""
+    from dashboard.archive.proved_clock import proved_now
+    from dashboard.archive.summary import expired
+
+    now = utc_now()
+    due = expired(_found(_where(args, settings), args), keep_for, now)
+    if not due:
+        return due, now, None
+    try:
+        now = proved_now(settings, context.open_store(settings.data), due)
+    except RefusedError as error:
+        return due, now, error
+    return expired(due, keep_for, now), now, None  # a clock may be set right meanwhile
 
 
 @contextmanager
@@ -290,17 +314,17 @@ def _is_open(journal: JournalReads, run_id: str) -> bool | None:
 def _also_restored(found: Summary, journal: JournalReads) -> str:
     """What speaks against deleting it, for who may do so by its sentence all the same."""
     try:
-        _refuse_restoring(found, journal)
+        _refuse_restoring(found, journal, utc_now())
     except RefusedError as error:
         return f"; {error.message}"
     return ""
 
 
-def _refuse_restoring(found: Summary, journal: JournalReads) -> None:
+def _refuse_restoring(found: Summary, journal: JournalReads, now: datetime) -> None:
     """Refuse while a restore of it is, or may be, under way. Raises RefusedError."""
     from dashboard.archive.deleting import refuse_restoring
 
-    told = _restores(journal, utc_now() - _RESTORES_TAKE, {journal.file.path.resolve()})
+    told = _restores(journal, now - _RESTORES_TAKE, {journal.file.path.resolve()})
     run_id = found.archive.run.run_id
     bodies = (entry.body for _, entry in sorted(told.items()))
     refuse_restoring(found, restored_into(one for one in bodies if one["run_id"] == run_id))

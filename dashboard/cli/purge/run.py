@@ -214,7 +214,11 @@ def describe(view: RunView) -> str:
         *_messages(view.partitions),
         *preview.made_moves(view.moves),
         *waited(run.receipt),
-        receipt(run.receipt, over=run.watched_until is not None and utc_now() >= run.watched_until),
+        receipt(
+            run.receipt,
+            view.partitions,
+            over=run.watched_until is not None and utc_now() >= run.watched_until,
+        ),
     ]
     if run.error is not None:
         lines += [f"error: {run.error['message']}", f"next: {run.error['next']}"]
@@ -251,13 +255,15 @@ def after(view: RunView) -> list[str]:
     return lines
 
 
-def receipt(found: Receipt | None, *, over: bool = False) -> str:
+def receipt(
+    found: Receipt | None, partitions: Iterable[PartitionRow], *, over: bool = False
+) -> str:
     """Predicted against freed bytes, or that it is not known yet; whether watching is `over`."""
     if found is None:
         return "receipt: not known yet"
     state = "final" if found.final else "not final: watching ended" if over else "so far"
     gap = f"; {found.gap}" if found.gap else ""
-    durable = f"; {told}" if (told := on_disk_said(found)) else ""
+    durable = f"; {told}" if (told := on_disk_said(found, partitions)) else ""
     return (
         f"receipt ({state}): predicted {output.size(found.predicted_bytes)}, "
         f"freed {output.size(found.freed_bytes)}{gap}{durable}"

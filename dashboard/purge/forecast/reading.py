@@ -51,7 +51,8 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at the cluster. Offsets are each replica's own, value or error.
+    """One look at the cluster. Offsets are each replica's own, value or error. A partition that
+    metadata did not describe has no leader, and the topic's error.
 
     `second` holds a later look at the partitions that had a follower behind. `moving` are
     partitions whose leader has a future replica; of brokers in `log_dirs_unread` that is not
@@ -86,16 +87,16 @@ def read(
     """
     began = time.monotonic()
     topics = live.topics(sorted({key.topic for key in keys}))
-    wanted = set(keys)
-    states = {
-        key: partition
+    described = {
+        TopicPartition(topic.topic, partition.partition): partition
         for topic in topics.values()
         for partition in topic.partitions
-        if (key := TopicPartition(topic.topic, partition.partition)) in wanted
     }
+    states = {key: described.get(key) or _untold(key, topics.get(key.topic)) for key in keys}
     alive = frozenset(live.alive_brokers())
     with ThreadPoolExecutor(4) as pool:
-        offsets = pool.submit(live.replica_offsets, sorted(states), None, topics)
+        placed = sorted(key for key, state in states.items() if state.replicas)
+        offsets = pool.submit(live.replica_offsets, placed, None, topics)
         log_dirs = pool.submit(live.log_dirs, sorted(states))
         brokers = pool.submit(live.brokers)
         configs = pool.submit(live.configs, (), sorted(alive))
@@ -132,6 +133,12 @@ def read(
         seconds=time.monotonic() - began,
         move_lags={key: tuple(look[key] for look in lags if key in look) for key in moving},
     )
+
+
+def _untold(key: TopicPartition, topic: TopicState | None) -> PartitionState:
+    """One of a topic that is gone, or hidden by its rights: nobody is known to lead it."""
+    why = (topic.error if topic else None) or "UNKNOWN_TOPIC_OR_PARTITION"
+    return PartitionState(key.topic, key.partition, None, None, (), (), why)
 
 
 def _by_replica(rows: Iterable[ReplicaOffsets]) -> dict[Replica, ReplicaOffsets]:

@@ -257,7 +257,11 @@ def _unreadable(h: Holdup) -> str:
 
 
 def _no_leader(h: Holdup) -> str:
-    return f"{plural(h.partitions, 'partition')} without a leader: nothing can be sent there now."
+    seen = f" that can be seen ({h.error})" if h.error else ""
+    return (
+        f"{plural(h.partitions, 'partition')} without a leader{seen}: nothing can be sent there "
+        "now."
+    )
 
 
 _SAID = {

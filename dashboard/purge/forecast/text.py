@@ -31,6 +31,8 @@ class ModeForecast:
 def headline(forecast: Forecast) -> str:
     """What to know before choosing, with a recommendation; nothing is chosen by it."""
     timeout = duration(forecast.timeout_seconds)
+    if not forecast.partitions:
+        return "No partition to ask for."
     if not forecast.stalls:
         return "Every live replica keeps up: waiting for all is quick, and the safest."
     if not forecast.waiting and not forecast.timing_out:

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from dashboard.core.clock import parse_time
+from dashboard.core.clock import CLOCKS_AGREE, parse_time
 from dashboard.core.errors import StoreError
 from dashboard.core.words import plural
 from dashboard.domain.model import ConfigEntry, TopicPartition
@@ -207,7 +207,9 @@ def advance(
         for old in receipt.measured
     ]
     looked = [
-        proved(part, entries.get(part.place, ()), of[part.key].target_offset) for part in looked
+        proved(part, entries.get(part.place, ()), row.target_offset, row.sent_at)
+        for part in looked
+        for row in (of[part.key],)
     ]
     there = [row for row in rows if row.topic not in gone]
     moved = [row for row in there if row.state != "not_done"]  # by this run, or there already
@@ -233,13 +235,21 @@ def advance(
 
 def _durable(parts: Iterable[ReplicaReceipt], rows: Iterable[PartitionRow]) -> bool:
     """Whether scans show the log start of every replica there is on its disk."""
-    shown = {part.place for part in parts if part.durable_at is not None}
+    shown, wanted = _on_disk(parts, rows)
+    return 0 < wanted == shown
+
+
+def _on_disk(parts: Iterable[ReplicaReceipt], rows: Iterable[PartitionRow]) -> tuple[int, int]:
+    """Of how many replicas scans show the log start, and how many there are: those that gave no
+    size before the request, of which nothing is counted, too.
+    """
     wanted = {
         (*row.key, broker)
         for row in rows
         for broker in (row.leader_id, *(f.broker_id for f in row.followers))
     }
-    return bool(wanted) and wanted <= shown
+    shown = {part.place for part in parts if part.durable_at is not None}
+    return len(wanted & shown), len(wanted)
 
 
 def _away(part: ReplicaReceipt, row: PartitionRow) -> bool:
@@ -337,27 +347,42 @@ class Checkpoints:
         return list(self._lines.filter(wanted).to_pylist())
 
 
-def proved(part: ReplicaReceipt, entries: Collection[Entry], target: int) -> ReplicaReceipt:
-    """With `durable_at` once a scan shows its log start at the target or past it.
+# The clocks of the host that sent and of the one that scanned may each be off by as much as clocks
+# that agree.
+_SURELY_AFTER = 2 * CLOCKS_AGREE
 
-    An entry beyond what the broker itself tells now is of another log of that name.
+
+def proved(
+    part: ReplicaReceipt, entries: Collection[Entry], target: int, sent_at: datetime | None
+) -> ReplicaReceipt:
+    """With `durable_at` once a scan that began after the request was sent shows its log start at
+    the target or past it.
+
+    An earlier scan may show what another purge left, and an election took back. An entry beyond
+    what the broker itself tells now is of another log of that name.
     """
     if part.left_out or part.undone:
         return replace(part, durable_at=None)
     start = part.log_start_offset
-    if part.durable_at is not None or start is None:
+    if part.durable_at is not None or start is None or sent_at is None:
         return part
-    here = [e for e in entries if e.log_dir == part.log_dir and target <= e.offset <= start]
-    return replace(part, durable_at=min((e.scanned_at for e in here), default=None))
+    found = [
+        e.scanned_at
+        for e in entries
+        if e.log_dir == part.log_dir
+        and target <= e.offset <= start
+        and e.scanned_at >= sent_at + _SURELY_AFTER
+    ]
+    return replace(part, durable_at=min(found, default=None))
 
 
-def on_disk_said(receipt: Receipt) -> str:
+def on_disk_said(receipt: Receipt, rows: Iterable[PartitionRow]) -> str:
     """`2 of 3 replicas have their log start on disk, …`; empty where no scan told any."""
-    parts = receipt.replicas
-    durable = sum(part.durable_at is not None for part in parts)
-    if not durable:
+    there = (r for r in rows if r.state != "not_done" and r.topic not in receipt.gone_topics)
+    shown, wanted = _on_disk(receipt.replicas, there)
+    if not shown:
         return ""
-    counted = "every replica has its" if durable == len(parts) else (
-        f"{durable} of {plural(len(parts), 'replica')} have their"
+    counted = "every replica has its" if shown == wanted else (
+        f"{shown} of {plural(wanted, 'replica')} have their"
     )  # fmt: skip
     return f"{counted} log start on disk, as scans of them show"

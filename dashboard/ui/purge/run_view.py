@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import pandas as pd
@@ -53,16 +53,17 @@ def show(view: RunView, *, acts: bool) -> None:
         failed(view, acts=acts)
     else:
         markup.draw(reasons_html(view))
-        show_receipt(view.run, now)
+        show_receipt(view, now)
     table(view)
 
 
-def show_receipt(run: RunRow, now: datetime) -> None:
+def show_receipt(view: RunView, now: datetime) -> None:
     """The receipt, or why a closed run has none; nothing while it is too early for one."""
+    run = view.run
     if run.receipt:
         over = run.watched_until is not None and now >= run.watched_until
         price = context.settings().price.of(run.cluster_name, run.cluster_id)
-        st.html(receipt_html(run.receipt, price, over=over))
+        st.html(receipt_html(run.receipt, view.partitions, price, over=over))
     elif not run.open and run.state in ("done", "partial"):
         st.caption(no_receipt(run, now))
 
@@ -110,7 +111,13 @@ def error_html(error: Mapping[str, str]) -> str:
     )
 
 
-def receipt_html(receipt: Receipt, price: Price | None = None, *, over: bool = False) -> str:
+def receipt_html(
+    receipt: Receipt,
+    partitions: Iterable[PartitionRow],
+    price: Price | None = None,
+    *,
+    over: bool = False,
+) -> str:
     """Predicted against freed, by broker, and by its `price`; the cause of a gap; whether more may
     still come, or watching is `over`.
     """
@@ -129,7 +136,7 @@ def receipt_html(receipt: Receipt, price: Price | None = None, *, over: bool = F
         f"<div><b>{markup.size(freed)}</b><small>on broker {broker}</small></div>"
         for broker, freed in sorted(_freed_by_broker(receipt).items())
     )
-    notes = "".join(f"<p>{line}</p>" for line in _notes(receipt))
+    notes = "".join(f"<p>{line}</p>" for line in _notes(receipt, partitions))
     return (
         f'<div class="lw lw-state" role="status"><h2>{"✔" if receipt.final else "…"} {said}</h2>'
         f'<div class="lw-counts">{cells}</div>{notes}</div>'
@@ -143,7 +150,7 @@ def _freed_by_broker(receipt: Receipt) -> Counter[int]:
     return freed
 
 
-def _notes(receipt: Receipt) -> list[str]:
+def _notes(receipt: Receipt, partitions: Iterable[PartitionRow]) -> list[str]:
     """The gap's cause, waits against their forecast, what retention took, what producers added."""
     notes = [f"{text(first_letter_up(receipt.gap))}."] if receipt.gap else []
     told = waits.said(receipt.waits)
@@ -151,7 +158,7 @@ def _notes(receipt: Receipt) -> list[str]:
         notes.append(f"{text(first_letter_up(told))}.")
     if unmeasured := receipt.unmeasured_partitions:
         notes.append(f"{formats.plural(unmeasured, 'partition')} had no prediction.")
-    if durable := on_disk_said(receipt):
+    if durable := on_disk_said(receipt, partitions):
         notes.append(f"{text(first_letter_up(durable))}.")
     if receipt.retention_bytes:
         notes.append(f"Retention took {markup.size(receipt.retention_bytes)}, not counted.")

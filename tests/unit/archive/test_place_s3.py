@@ -9,6 +9,7 @@ import pytest
 
 from dashboard.archive.manifest import Range, part_name, proof_name
 from dashboard.archive.place import Place, begin, committed, end
+from dashboard.core.clock import CLOCKS_AGREE, utc_now
 from dashboard.core.errors import ArchiveError
 from tests.support import s3
 from tests.support.kept_log import KEY, TOPIC, KeptLog, data, run_of
@@ -53,3 +54,10 @@ def test_a_bucket_that_is_not_there_stops_it_with_its_name(bucket: str) -> None:
     place = Place("s3://none/deep", lambda _: None)
     with pytest.raises(ArchiveError, match="s3://none/deep cannot be written"):
         kept(place, KeptLog([data(0, 40)]), fresh=True)
+
+
+def test_a_bucket_tells_the_time_and_keeps_nothing_of_it(bucket: str) -> None:
+    place = Place(bucket, lambda _: None)
+    told = place.told_time()
+    assert told is not None and abs(utc_now() - told) < CLOCKS_AGREE
+    assert place.names() == []

@@ -67,6 +67,12 @@ class Scene:
         return None
 
 
+@pytest.fixture(autouse=True)
+def right_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another clock tells what this host's does."""
+    monkeypatch.setattr("dashboard.archive.proved_clock.proved_now", lambda *_: utc_now())
+
+
 @pytest.fixture
 def scene(alone: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Scene]:
     (alone / "lowwater.toml").write_text('[archive]\nkeep_for = "2d"\n')

@@ -210,5 +210,24 @@ def test_partitions_with_a_follower_out_of_sync_are_read_twice_a_second_apart() 
     assert {key.partition for _, key in found.second} == {0}
 
 
+@pytest.mark.parametrize("shown", [0, 1])
+def test_what_the_cluster_does_not_describe_is_no_replica_that_keeps_up(shown: int) -> None:
+    """Its topic was deleted since the plan, or its DESCRIBE right was taken away."""
+    live = Answering(shown)
+    hidden = [TopicPartition("gone", 0), TopicPartition("gone", 1), TopicPartition(TOPIC, 7)]
+    found = foresee(forecast_reading.read(live, [*live.parts, *hidden], sleep=_never))
+
+    assert (found.partitions, found.quick, found.unusable) == (3 + shown, shown, 3)
+    assert forecast_text.headline(found) == "3 partitions cannot be purged just now in any mode."
+    assert "without a leader that can be seen (UNKNOWN_TOPIC_OR_PARTITION)" in said(found)
+    assert [wait.high_seconds for wait in found.waits].count(None) == 3
+
+
+def test_who_asks_for_nothing_is_told_so() -> None:
+    found = foresee(reading(EVEN, partitions={}))
+
+    assert forecast_text.headline(found) == "No partition to ask for."
+
+
 def _never(seconds: float) -> None:
     raise AssertionError(f"slept {seconds} s for nothing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from dashboard.cli.purge import run as run_verb
 from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
 from dashboard.domain.model import TopicPartition
+from dashboard.purge.journal.rows import RunView
 from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
 from dashboard.purge.receipt.receipt import FILE, Checkpoints, Entry, on_disk_said, proved
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
@@ -35,7 +36,7 @@ def store(tmp_path: Path) -> ClusterStore:
     return ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
 
 
-def scan(store: ClusterStore, *lines: Line, topic: str = TOPIC) -> None:
+def scan(store: ClusterStore, *lines: Line, topic: str = TOPIC, at: datetime = AFTER) -> None:
     """A snapshot that took in inventories with these lines of checkpoint files."""
     writer = store.begin("snapshots", AFTER)
     rows = [
@@ -45,7 +46,7 @@ def scan(store: ClusterStore, *lines: Line, topic: str = TOPIC) -> None:
     ]  # fmt: skip
     writer.write("checkpoints", pa.Table.from_pylist(rows, SNAPSHOT_TABLES["checkpoints"].schema))
     brokers = sorted({broker for broker, *_ in lines})
-    told = [{"broker_id": b, "scanned_at": format_time(AFTER)} for b in brokers]
+    told = [{"broker_id": b, "scanned_at": format_time(at)} for b in brokers]
     writer.commit(1.0, {"inventories": told})
 
 
@@ -53,7 +54,7 @@ def entries(*brokers: int, offset: int = TARGET) -> list[Line]:
     return [(broker, DISK, FILE, offset) for broker in brokers]
 
 
-def final_after(room: Room, store: ClusterStore | None) -> tuple[timedelta, Receipt]:
+def final_after(room: Room, store: ClusterStore | None) -> tuple[timedelta, RunView]:
     """How long after the last replica arrived the receipt was final."""
     run = room.carry_out().run
     watch = ReplicaWatch(
@@ -61,22 +62,29 @@ def final_after(room: Room, store: ClusterStore | None) -> tuple[timedelta, Rece
         checkpoints=store and Checkpoints(store, room.clock),
     )  # fmt: skip
     watch.watch()
-    found = room.journal.run(run.run_id).run.receipt
-    assert found is not None and found.final and found.arrived_at and found.measured_at
-    return found.measured_at - found.arrived_at, found
+    view = room.journal.run(run.run_id)
+    found = receipt_of(view)
+    assert found.final and found.arrived_at and found.measured_at
+    return found.measured_at - found.arrived_at, view
+
+
+def receipt_of(view: RunView) -> Receipt:
+    assert view.run.receipt is not None
+    return view.run.receipt
 
 
 def test_a_receipt_waits_for_no_checkpoint_that_scans_show_on_every_disk(
     room: Room, store: ClusterStore
 ) -> None:
     scan(store, *entries(1, 2, 3))
-    waited, found = final_after(room, store)
+    waited, view = final_after(room, store)
+    found, rows = receipt_of(view), view.partitions
     assert BYTES <= waited < BYTES + timedelta(seconds=10)
     assert {part.durable_at for part in found.replicas} == {AFTER}
     assert Receipt.from_json(found.to_json()) == found
     told = "every replica has its log start on disk, as scans of them show"
-    assert on_disk_said(found) == told
-    assert told[1:] in receipt_html(found) and told in run_verb.receipt(found)
+    assert on_disk_said(found, rows) == told
+    assert told[1:] in receipt_html(found, rows) and told in run_verb.receipt(found, rows)
 
 
 @pytest.mark.further_but("another file")
@@ -95,10 +103,37 @@ def test_what_one_scan_does_not_show_is_waited_for(
     room: Room, store: ClusterStore, lines: Sequence[Line]
 ) -> None:
     scan(store, *lines)
-    waited, found = final_after(room, store)
+    waited, view = final_after(room, store)
+    found = receipt_of(view)
     assert BYTES + CHECKPOINT <= waited < BYTES + CHECKPOINT + timedelta(seconds=10)
     assert [part.durable_at for part in found.replicas] == [AFTER, AFTER, None]
-    assert on_disk_said(found).startswith("2 of 3 replicas have their log start on disk")
+    said = on_disk_said(found, view.partitions)
+    assert said.startswith("2 of 3 replicas have their log start on disk")
+
+
+def test_a_replica_without_a_size_before_the_request_is_a_replica(
+    room: Room, store: ClusterStore
+) -> None:
+    """Its broker gave no answer before the request left, and was never scanned."""
+    scan(store, *entries(1, 2))
+    room.live.on_send.append(room.live.dir_errors.clear)
+    room.live.dir_errors[3] = "BROKER_UNREACHABLE"
+    waited, view = final_after(room, store)
+    assert len(receipt_of(view).replicas) == 2
+    assert on_disk_said(receipt_of(view), view.partitions).startswith("2 of 3 replicas have their")
+    assert waited >= BYTES + CHECKPOINT
+
+
+@pytest.mark.parametrize("late", [timedelta(hours=-20), timedelta(seconds=19)])
+def test_a_scan_from_before_the_request_proves_nothing(
+    room: Room, store: ClusterStore, late: timedelta
+) -> None:
+    """An earlier purge went to this target, and an election brought its records back."""
+    scan(store, *entries(1, 2, 3), at=NOW + late)
+    waited, view = final_after(room, store)
+    assert waited >= BYTES + CHECKPOINT
+    assert {part.durable_at for part in receipt_of(view).replicas} == {None}
+    assert on_disk_said(receipt_of(view), view.partitions) == ""
 
 
 def test_without_a_store_an_inventory_or_a_file_that_can_be_read_it_waits(
@@ -133,10 +168,10 @@ def test_without_a_store_an_inventory_or_a_file_that_can_be_read_it_waits(
 
 def test_a_log_that_begins_anew_is_no_longer_durable() -> None:
     part = ReplicaReceipt(TOPIC, 0, 1, 100, TARGET, 99, 100, 0, log_dir=DISK)
-    shown = proved(part, [Entry(DISK, TARGET, AFTER)], TARGET)
+    shown = proved(part, [Entry(DISK, TARGET, AFTER)], TARGET, NOW)
     assert shown.durable_at == AFTER
-    later = proved(shown, [Entry(DISK, TARGET, AFTER + CHECKPOINT)], TARGET)
+    later = proved(shown, [Entry(DISK, TARGET, AFTER + CHECKPOINT)], TARGET, NOW)
     assert later.durable_at == AFTER, "since it was first seen"
-    assert proved(replace(shown, restarted=True), [], TARGET).durable_at is None
+    assert proved(replace(shown, restarted=True), [], TARGET, NOW).durable_at is None
     assert "durable_at" not in part.to_json()
-    assert on_disk_said(replace(Receipt(), replicas=(part,))) == ""
+    assert on_disk_said(replace(Receipt(), replicas=(part,)), ()) == ""

@@ -17,8 +17,8 @@ def test_a_receipt_says_how_true_the_forecast_of_waiting_was() -> None:
     assert (
         "The slowest of 1 request took 30 s; predicted 30 s to 30 s, about 30 s: 1 of 1 inside; "
         "1 request timed out."
-    ) in run_view.receipt_html(body)
-    assert run_view._notes(replace(body, waits=())) == []
+    ) in run_view.receipt_html(body, ())
+    assert run_view._notes(replace(body, waits=()), ()) == []
 
 
 def test_waits_stand_in_a_table_by_what_was_seen_before_sending() -> None:
@@ -35,9 +35,9 @@ def test_waits_stand_in_a_table_by_what_was_seen_before_sending() -> None:
 
 def test_a_receipt_that_nobody_follows_any_more_does_not_say_that_it_will_be_final() -> None:
     body = Receipt(predicted_bytes=1, freed_bytes=0)
-    assert "final when the brokers have settled" in run_view.receipt_html(body)
-    assert "so far; not final: watching ended" in run_view.receipt_html(body, over=True)
-    final = run_view.receipt_html(replace(body, final=True), over=True)
+    assert "final when the brokers have settled" in run_view.receipt_html(body, ())
+    assert "so far; not final: watching ended" in run_view.receipt_html(body, (), over=True)
+    final = run_view.receipt_html(replace(body, final=True), (), over=True)
     assert "Receipt</abbr></h2>" in final
-    assert "not final: watching ended" in cli_receipt(body, over=True)
-    assert "(so far)" in cli_receipt(body)
+    assert "not final: watching ended" in cli_receipt(body, (), over=True)
+    assert "(so far)" in cli_receipt(body, ())
