@@ -150,7 +150,7 @@ def _undefined(screen: Screen, state: PolicyState) -> None:
         if not access.only("operator", "Switching a policy off"):
             return
         left, right = st.columns([3, 2], vertical_alignment="bottom")
-        who = access.ask_who(left, "Who", f"undefined-who-{state.name}")
+        who = access.ask_who(left, "Who", _undefined_who(state.name))
         right.button(
             f"Switch off {markup.plain(state.name)}",
             width="stretch",
@@ -161,11 +161,16 @@ def _undefined(screen: Screen, state: PolicyState) -> None:
         )
 
 
+def _undefined_who(name: str) -> str:
+    return f"undefined-who-{name}"
+
+
 def _undefined_off(screen: Screen, name: str, who: str) -> None:
     """The callback; a refusal is shown below."""
     try:
         switching.switch_off(
-            screen.settings, open_journal(), screen.cluster, name, who=access.who(who),
+            screen.settings, open_journal(), screen.cluster, name,
+            who=access.who(_undefined_who(name), who),
             from_where=f"dashboard on {socket.gethostname()}", now=utc_now(),
         )  # fmt: skip
     except LowwaterError as error:
@@ -198,10 +203,8 @@ def _on(screen: Screen, policy: Policy, standing: Standing, state: PolicyState |
     hold = state.hold if state and state.enabled else None
     st.html(_asked(policy, policy.confirmation(screen.called), standing, hold))
     left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
-    typed = left.text_input(
-        "Confirmation", key=f"policy-confirm-{policy.name}", live=True, autocomplete="off"
-    )
-    who = access.ask_who(middle, "Who", "policy-who")
+    typed = left.text_input("Confirmation", key=_field(policy), live=True, autocomplete="off")
+    who = access.ask_who(middle, "Who", _WHO)
     blocked = why_not(screen, policy, typed or "", who)
     with right.container(key="danger-policy"):
         st.button(
@@ -234,7 +237,7 @@ def _asked(policy: Policy, sentence: str, standing: Standing, hold: Hold | None)
 
 def _off(screen: Screen, policy: Policy) -> None:
     left, right = st.columns([3, 2], vertical_alignment="bottom")
-    who = access.ask_who(left, "Who", "policy-who")
+    who = access.ask_who(left, "Who", _WHO)
     right.button(
         "Switch off",
         width="stretch",
@@ -250,6 +253,7 @@ def _off(screen: Screen, policy: Policy) -> None:
     )
 
 
+_WHO = "policy-who"
 _REACH = "The switch counts for this definition, on this cluster, in this machine's journal."
 
 
@@ -266,25 +270,32 @@ def why_not(screen: Screen, policy: Policy, typed: str, who: str) -> str:
     return ""
 
 
+def _field(policy: Policy) -> str:
+    return f"policy-confirm-{policy.name}"
+
+
 def _switched(screen: Screen, policy: Policy, typed: str, who: str, on: bool) -> None:
-    """The callback: what the button said, once; refusals are shown below it."""
+    """The callback: what the button said, once, by the sentence and the name that stand there at
+    the click (a second one finds none any more); refusals are shown below it.
+    """
     where = f"dashboard on {socket.gethostname()}"
     journal, now = open_journal(), utc_now()
     try:
         if on:
             switching.switch_on(
                 screen.settings, journal, screen.cluster, policy,
-                typed=typed, who=access.who(who), from_where=where, now=now,
+                typed=str(st.session_state.get(_field(policy), typed) or ""),
+                who=access.who(_WHO, who), from_where=where, now=now,
             )  # fmt: skip
         else:
             switching.switch_off(
                 screen.settings, journal, screen.cluster, policy.name,
-                who=access.who(who), from_where=where, now=now,
+                who=access.who(_WHO, who), from_where=where, now=now,
             )  # fmt: skip
     except LowwaterError as error:
         st.session_state["policy-error"] = error
         return
-    st.session_state.pop(f"policy-confirm-{policy.name}", None)
+    st.session_state.pop(_field(policy), None)
     st.session_state["policy-switched"] = True
 
 

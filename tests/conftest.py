@@ -29,6 +29,10 @@ memory_disk.use()
 # Processes side by side share the cores: Arrow's own threads in each are in each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Servers of tests stand on this machine, also where a proxy leads to all others.
+known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+os.environ["no_proxy"] = ",".join(filter(None, ("127.0.0.1", "localhost", known)))
+
 # The objects of thousands of modules stay to the end: looking through them for garbage took up to
 # a tenth of all processor time.
 gc.set_threshold(20_000, 20, 20)

@@ -8,8 +8,6 @@ import os
 import signal
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -128,15 +126,6 @@ def dashboard(place: Place) -> list[str]:
 def have_stock(disks: Sequence[Disk]) -> bool:
     """Whether every disk has been taken stock of."""
     return all(Path(disk.file).exists() for disk in disks)
-
-
-def page_is_up(place: Place) -> bool:
-    """Whether the page's server says that it is healthy."""
-    try:
-        with urllib.request.urlopen(f"{place.url}/_stcore/health", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def has_findings(place: Place, cluster_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""Child processes that end with their parent, and ways to name and end a process safely."""
+"""Child processes that end with their parent, and ways to name, ask and end a process safely."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -99,6 +100,18 @@ def wait_gone(pid: int, started: int | None, timeout_seconds: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def page_is_up(url: str) -> bool:
+    """Whether the server of the pages at `url`, on this machine, says that it is healthy."""
+    # No proxy of the environment knows it: its loopback is another one.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    health = urllib.request.Request(f"{url}/_stcore/health", headers={"Host": "localhost"})
+    try:
+        with direct.open(health, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 def is_stopped(pid: int) -> bool:

@@ -232,7 +232,7 @@ class Supervisor:
             disks = self._disks
             self._until(part, STOCK_TIMEOUT_SECONDS, lambda: children.have_stock(disks))
         elif part == "dashboard":
-            self._until(part, PAGE_TIMEOUT_SECONDS, lambda: children.page_is_up(place))
+            self._until(part, PAGE_TIMEOUT_SECONDS, lambda: processes.page_is_up(place.url))
             self._tell("page up")
             if "watch" in self._parts:
                 self._until_findings(lambda: children.has_findings(place, cluster_id))

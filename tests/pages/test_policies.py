@@ -120,6 +120,24 @@ def test_off_is_one_click_with_a_name(open_policies: OpenPolicies, journal: Jour
     assert "by bob from dashboard on" in said(app)
 
 
+def test_a_switch_goes_by_the_name_and_the_sentence_that_stand_there_at_the_click(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    """Streamlit makes one run of a change and a click that come while the page is busy."""
+    app = open_policies()
+    typed(app, SENTENCE)
+    next(f for f in app.text_input if f.label == "Confirmation").set_value("no")
+    app.button(key="policy-on").click().run()
+    assert "CONFIRMATION_MISMATCH" in said(app)
+
+    typed(app, SENTENCE)
+    app.text_input(key="policy-who").set_value("bob")
+    app.button(key="policy-on").click().run()
+    app.text_input(key="policy-who").set_value("carol")
+    app.button(key="policy-off").click().run()
+    assert [entry.body["who"] for entry in journal.entries()] == ["bob", "carol"]
+
+
 def test_a_policy_changed_since_it_was_switched_on_is_off(
     open_policies: OpenPolicies, journal: Journal
 ) -> None:
@@ -386,9 +404,10 @@ def test_one_that_the_settings_do_not_define_is_switched_off_here(
     switched_on(journal, defined(ORDERS.replace("orders]", "gone]"), "gone"))
     app = open_policies()
     assert "Policy gone is switched on" in " ".join(c.value for c in app.caption)
-    next(f for f in app.text_input if f.key == "undefined-who-gone").set_value("ann").run()
+    next(f for f in app.text_input if f.key == "undefined-who-gone").set_value("ann")
     next(b for b in app.button if b.key == "undefined-off-gone").click().run()
-    assert not journal.policy_states(sample_store.CLUSTER_ID)["gone"].enabled
+    state = journal.policy_states(sample_store.CLUSTER_ID)["gone"]
+    assert (state.enabled, state.who) == (False, "ann")
 
 
 @pytest.mark.further

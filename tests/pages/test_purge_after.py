@@ -146,6 +146,23 @@ def test_plan_again_opens_the_purge_of_those_topics(
     assert "run" not in app.query_params
 
 
+def test_plan_again_on_the_page_itself_chooses_those_topics_whatever_was_chosen_before(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    close(journal, run_id, state="reverted", error="RECORDS_CAME_BACK", leader_id=3)
+    app = open_page("purge", waive="slow")
+    app.multiselect(key="plan-topics").set_value(["payments"]).run()
+    for _ in range(2):  # the second time the address asks for the same
+        app.button(key=f"again-{run_id}").click().run()
+        assert app.multiselect(key="plan-topics").value == ["orders"]
+        assert app.multiselect(key="plan-waive").value == []
+        assert requests[-1].topics == ("orders",)
+        app.multiselect(key="plan-topics").set_value(["payments"])
+        app.multiselect(key="plan-waive").set_value(["slow"]).run()
+        assert app.multiselect(key="plan-topics").value == ["payments"]
+
+
 @pytest.mark.further
 def test_the_alert_ends_when_a_later_run_has_purged_them(
     open_page: Open, requests: Requests, journal: Journal

@@ -147,3 +147,19 @@ def test_a_sentence_that_was_changed_before_the_click_queues_nothing(
     app.button(key="queue-run").click().run()
     assert journal.runs() == []
     assert "CONFIRMATION_MISMATCH" in said(app)
+
+
+def test_the_journal_keeps_the_name_that_stands_there_at_the_click(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+    app.text_input(key="confirm-who").set_value(" ")
+    app.button(key="queue-run").click().run()
+    assert journal.runs() == []
+    assert "WHO_MISSING" in said(app)
+
+    app.text_input(key="confirm-who").set_value("bob").run()
+    app.text_input(key="confirm-who").set_value("carol ")
+    app.button(key="queue-run").click().run()
+    assert [run.who for run in journal.runs()] == ["carol"]

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -142,14 +141,10 @@ def environment(settings: Settings) -> dict[str, str]:
 
 def _wait_until_up(server: subprocess.Popen[bytes], url: str) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    health = urllib.request.Request(f"{url}/_stcore/health", headers={"Host": "localhost"})
     while server.poll() is None and time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(health, timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.1)
+        if processes.page_is_up(url):
+            return
+        time.sleep(0.1)
     _ended(server.poll())
     raise LowwaterError(
         f"the pages did not answer at {url} within {_START_SECONDS:.0f} s",

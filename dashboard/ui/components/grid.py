@@ -103,17 +103,21 @@ def pick(
     placeholder: str | None = None,
     described: str | None = None,
     in_order: bool = False,
+    anew: bool = False,
 ) -> list[str]:
     """The chosen names; below the box how many there are and which, once they are several.
 
-    `in_order` keeps the order of the options; else the shortest comes first.
+    `in_order` keeps the order of the options; else the shortest comes first. `anew` chooses the
+    default again: a box that is there already keeps its choice, whatever its default says by then.
     """
     here = place or st.container()
+    if anew:
+        st.session_state[key] = list(default)
     chosen = here.multiselect(
         label,
         # Enter takes the first match: of those that hold a text the shortest is the text itself.
         options if in_order else sorted(options, key=lambda name: (len(name), name)),
-        default=default,
+        default=None if anew else default,
         key=key,
         help=described,
         placeholder=placeholder,

@@ -134,6 +134,7 @@ def _read(screen: Screen, draft: Draft) -> Outcome:
 
 # Step 4 of a purge: the sentence to type, who, and the one button that queues it.
 
+_WHO = "confirm-who"
 _READY = "Ready. It runs in its own process, and this page follows it."
 
 
@@ -150,7 +151,7 @@ def confirm(draft: Draft, mode: str) -> None:
     )
     left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
     typed = left.text_input("Confirmation", key=_field(draft), live=True, autocomplete="off")
-    who = access.ask_who(middle, "Who", "confirm-who")
+    who = access.ask_who(middle, "Who", _WHO)
     blocked = why_not(draft, typed or "", who)
     topics = formats.plural(len({p.topic for p in plan.free_partitions}), "topic")
     asks = people.second_person(context.settings())
@@ -162,7 +163,7 @@ def confirm(draft: Draft, mode: str) -> None:
             disabled=bool(blocked),
             key="queue-run",
             on_click=_queue,
-            args=(draft, mode, who.strip()),
+            args=(draft, mode, who),
         )
     ready = "Ready. Somebody else must approve it then." if asks else _READY
     st.caption(markup.plain(blocked or ready))
@@ -210,7 +211,7 @@ def _queue(draft: Draft, mode: str, who: str) -> None:
             mode=mode,
             confirm=typed,
             sha256=draft.plan.sha256,
-            who=access.who(who),
+            who=access.who(_WHO, who),
             token=draft.token,
             from_where=f"dashboard on {socket.gethostname()}",
         )

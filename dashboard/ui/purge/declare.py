@@ -188,7 +188,7 @@ def _save(
             context.settings(), cluster, open_journal(), said,
             shown=shown,
             topics=topics,
-            who=access.who(name),
+            who=access.who("declare-name", name),
             from_where=f"dashboard on {socket.gethostname()}",
             now=utc_now(),
         )  # fmt: skip

@@ -212,15 +212,16 @@ _MEANS = {
 
 def choose_target(screen: Screen) -> Request | None:
     """Draw the step; the request as it stands, or None while something is missing."""
+    anew = bool(st.session_state.pop(routes.SENT, False))
     left, right = st.columns([1, 1], gap="medium")
     with left:
-        topics = _topics(screen)
+        topics = _topics(screen, anew)
     kind = right.radio("Delete up to", list(_MEANS), key="target-kind", horizontal=True)
     st.caption(_MEANS[kind or COMMITTED])
     target = _target(kind or COMMITTED)
     if kind == TIME and topics:
         looking.offer_oldest(screen, topics)
-    decided = _decisions(screen, topics)
+    decided = _decisions(screen, topics, anew)
     archive, known = _archive(screen)
     if not known or target is None or (not topics and target.kind != "file"):
         return None
@@ -238,14 +239,14 @@ def choose_target(screen: Screen) -> Request | None:
     )
 
 
-def _topics(screen: Screen) -> list[str]:
+def _topics(screen: Screen, anew: bool) -> list[str]:
     table = screen.snapshot.table("topics")
     options = [t for t in table["topic"].to_pylist() if not is_system_topic(t)]
     asked = [topic for topic in routes.asked_topics() if topic in options]
     return pick(
         "Topics", options, "topic", "plan-topics", default=asked, placeholder="Part of a name",
         described="Topics of Kafka itself and of tools beside it are left out: they are never "
-        "purged.",
+        "purged.", anew=anew,
     )  # fmt: skip
 
 
@@ -347,7 +348,7 @@ class _Decided(NamedTuple):
     move: bool
 
 
-def _decisions(screen: Screen, topics: Sequence[str]) -> _Decided:
+def _decisions(screen: Screen, topics: Sequence[str], anew: bool) -> _Decided:
     """Groups to waive and guards to lift; one reason for both, and whether offsets move."""
     asked = routes.asked_waivers()
     if not access.may("operator"):
@@ -357,7 +358,7 @@ def _decisions(screen: Screen, topics: Sequence[str]) -> _Decided:
         left, right = st.columns(2)
         waived = pick(
             "Waive groups: their offsets no longer count", groups, "group", "plan-waive",
-            place=left, default=asked,
+            place=left, default=asked, anew=anew,
         )  # fmt: skip
         lifted = pick(
             "Lift guards (where the settings allow it)",

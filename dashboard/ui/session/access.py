@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.core.errors import LowwaterError, RefusedError
+from dashboard.core.errors import LowwaterError, RefusedError, UsageError
 from dashboard.people import people
 from dashboard.people.people import Actor, Role, Who
 from dashboard.ui.components import markup, states
@@ -61,9 +61,22 @@ def name() -> str:
     return actor().name
 
 
-def who(typed: str) -> Who:
-    """Who acts, for a callback: the person signed in, whatever was typed; else who was typed."""
-    return typed if context.settings().people is None else actor()
+def who(key: str, drawn: str) -> Who:
+    """Who acts, for a callback: the person signed in, whatever was typed; else whom the field `key`
+    names at the click, or `drawn` where it is there no more. Raises UsageError WHO_MISSING.
+
+    Streamlit makes one run of a changed name and a click that come while the page is busy.
+    """
+    if context.settings().people is not None:
+        return actor()
+    named = str(st.session_state.get(key, drawn) or "").strip()
+    if not named:
+        raise UsageError(
+            "nobody is named who does this: nothing was done",
+            "Say who you are: the journal keeps it.",
+            code="WHO_MISSING",
+        )
+    return named
 
 
 def ask_who(place: DeltaGenerator, label: str, key: str) -> str:

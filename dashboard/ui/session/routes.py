@@ -19,6 +19,7 @@ _LONGEST = 1500
 _IN_SESSION = "*"
 _HANDED = "lw-handed-topics"
 REPLANNED = "lw-replanned"
+SENT = "lw-sent-to-plan"
 _CLUSTER = "cluster"  # in each address, where a data folder holds several
 _CHOSEN = "lw-cluster"
 TITLES = {
@@ -114,7 +115,10 @@ def named() -> str:
 
 
 def plan_purge(topics: Sequence[str], waived: Sequence[str] = ()) -> None:
-    """Leave for the purge page with these topics chosen; many of them travel in the session."""
+    """Leave for the purge page, or from it to itself, with these topics chosen; many of them travel
+    in the session.
+    """
+    st.session_state[SENT] = True
     go("purge", topics=_listed(topics), waive=list(waived))
 
 

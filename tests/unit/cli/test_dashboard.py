@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -141,3 +145,31 @@ def test_a_taken_port_is_named() -> None:
             check_free(Listening("127.0.0.1", taken.getsockname()[1]))
 
     assert caught.value.code == "PORT_TAKEN"
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """Answers as the server of the pages does once it is up."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/_stcore/health" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_the_own_server_is_asked_itself_also_where_a_proxy_leads_to_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dashboard, "_START_SECONDS", 2.0)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    running: Any = SimpleNamespace(poll=lambda: None)
+    with socket.socket() as nobody, HTTPServer(("127.0.0.1", 0), Healthy) as pages:
+        nobody.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        threading.Thread(target=pages.serve_forever, daemon=True).start()
+        try:
+            dashboard._wait_until_up(running, f"http://127.0.0.1:{pages.server_port}")
+        finally:
+            pages.shutdown()
