@@ -48,7 +48,10 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the file or folder. Raises StoreError NO_ANALYSIS, UsageError, PlanError."""
+    """Write the file or folder.
+
+    Raises StoreError NO_ANALYSIS, UsageError, PlanError, JournalError.
+    """
     if args.format in _TABLES and not args.out.endswith(".zip"):
         from dashboard.reports import source as findings_files
 
