@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         output.check_writable(args.out)
     if args.format == "offsets-json":
+        output.check_apart("--out", args.out, "--plan", args.plan)
         output.forget(args.out)  # targets of an earlier plan: this one may be refused
     plan = _plan(args)
     if args.format == "offsets-json":
