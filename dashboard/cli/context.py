@@ -7,11 +7,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from dashboard.cli import output
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import LowwaterError, SettingsError, StoreError, UsageError
+from dashboard.core.errors import (
+    JournalError,
+    LowwaterError,
+    SettingsError,
+    StoreError,
+    UsageError,
+)
+from dashboard.core.system import lies_at
 from dashboard.people.people import Actor, actor_of
 from dashboard.purge.journal.head import all_rest, journal_in
 from dashboard.settings.settings import Settings, load, read_client_config
@@ -55,16 +63,28 @@ def actor(settings: Settings) -> Actor:
 
 
 def journal_exists(settings: Settings) -> bool:
-    """Whether anything was ever journalled here; who only looks makes no journal."""
+    """Whether anything was ever journalled here; who only looks makes no journal.
+
+    Raises JournalError where that cannot be told: there may be one, with a stop in it.
+    """
+    path = journal_in(settings.state_dir)
     try:
-        return journal_in(settings.state_dir).is_file()
-    except OSError:  # a name that no file can have: who opens it says so
-        return False
+        found = lies_at(path)
+    except OSError as error:
+        raise JournalError(
+            f"whether there is a purge journal {path} cannot be told: {error.strerror or error}",
+            "Run it as root or as the folder's owner, or let this user into the folder. If it is "
+            "not the state_dir of Lowwater on this host, name that one with LOWWATER_STATE_DIR.",
+        ) from error
+    return found is not None and S_ISREG(found.st_mode)
 
 
 def respawn(settings: Settings) -> None:
     """Start the workers again of runs that lost theirs, and say so; what fails stops nobody."""
-    if not journal_exists(settings) or all_rest(journal_in(settings.state_dir), utc_now()):
+    try:
+        if not journal_exists(settings) or all_rest(journal_in(settings.state_dir), utc_now()):
+            return
+    except JournalError:  # another user's, whose calls look after it; a verb that needs it says so
         return
     try:
         from dashboard.purge.jobs.queue import respawn_stale

@@ -185,6 +185,18 @@ def check_writable(path: str) -> None:
         _check_parent(path, target)
 
 
+def check_apart(flag: str, path: str, other_flag: str, other: str | None) -> None:
+    """Raise UsageError where a file that is written is another flag's, by any of its names: what
+    lies there would be lost.
+    """
+    with suppress(OSError, ValueError):  # one that is not there, or a name that no file can have
+        if other is not None and (path == other or Path(path).samefile(other)):
+            raise UsageError(
+                f"{flag} {path} is the file of {other_flag}, which would be lost",
+                f"Name another file with {flag}.",
+            )
+
+
 def forget(path: str) -> None:
     """Remove the file that is to be written, before any work is done: what an earlier call wrote
     there must not be taken for the answer of one that is refused. Raises UsageError.

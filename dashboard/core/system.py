@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 from pathlib import Path
 
 # Loaded before any fork: the child of a threaded parent must not load libraries.
 LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+_NO_FILES_NAME = (errno.ENAMETOOLONG, errno.ELOOP)  # too long, or a link to itself
+
+
+def lies_at(path: Path, *, follow: bool = True) -> os.stat_result | None:
+    """What lies at a path; None: surely nothing, as by a name that no file can have.
+
+    Raises OSError where that cannot be told: a folder on the way is closed to us, or its disk does
+    not answer. `Path.exists` raises it too, or takes it for nothing, by Python's version.
+    """
+    try:
+        return path.stat() if follow else path.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError as error:
+        if error.errno in _NO_FILES_NAME:
+            return None
+        raise
 
 
 def make_durable(folder: Path) -> None:

@@ -90,8 +90,9 @@ def package(name: str, costs: str) -> Check:
 
 def folder(name: str, path: Path, costs: str) -> Check:
     """Whether files can be written there, or where it would be made; leaves nothing behind."""
-    there = nearest_existing(path)
+    there = path.parent
     try:
+        there = nearest_existing(path)
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(b"x")
             file.flush()
@@ -176,8 +177,11 @@ def free_space(data: str) -> Check:
     name = "disk-space"
     if "://" in data:
         return Check(name, None, "a URL shows no free space")
-    there = nearest_existing(Path(data))
-    free = shutil.disk_usage(there).free
+    try:
+        there = nearest_existing(Path(data))
+        free = shutil.disk_usage(there).free
+    except OSError as error:
+        return Check(name, None, f"of {data} nobody tells it: {error.strerror or error}")
     gib = f"{free / 1024**3:.1f} GiB"
     if free >= LEAST_FREE_BYTES:
         return Check(name, True, f"{gib} free at {there}")
@@ -191,9 +195,13 @@ def free_space(data: str) -> Check:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The path itself, or its nearest parent that exists."""
+    """The path itself, or its nearest parent that exists. Raises OSError where none tells."""
     whole = path.absolute()
-    return next(folder for folder in (whole, *whole.parents) if folder.exists())
+    for folder in (whole, *whole.parents):
+        with suppress(FileNotFoundError, NotADirectoryError, ValueError):
+            folder.stat()
+            return folder
+    return Path(whole.anchor)
 
 
 # Which rights of the table this principal has, as far as the cluster tells without a change.

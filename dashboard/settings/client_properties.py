@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dashboard.core.errors import SettingsError
 
-# Java client key -> librdkafka key; keys spelt alike in both are listed in _SAME.
+# Java client key -> librdkafka key; keys that settings spell so are listed in _SAME.
 _RENAMED = {
     "ssl.truststore.location": "ssl.ca.location",
     "ssl.truststore.certificates": "ssl.ca.pem",
@@ -34,12 +34,17 @@ _USUAL_CLASSES = {
         "DefaultJwtRetriever",
     },
 }
-_SAME = {
+_SHARED = {
     "bootstrap.servers",
     "client.id",
     "security.protocol",
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
+}
+# Those that librdkafka alone has: whoever writes them does not think of Java's escapes.
+_LIBRDKAFKAS = {
     "socket.timeout.ms",
     "sasl.mechanisms",
     "sasl.username",
@@ -54,9 +59,8 @@ _SAME = {
     "sasl.oauthbearer.method",
     "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.token.endpoint.url",
 }
+_SAME = _SHARED | _LIBRDKAFKAS
 _FILES = (
     "ssl.ca.location",
     "ssl.certificate.location",
@@ -80,7 +84,16 @@ _MODULE = re.compile(r"[A-Za-z0-9]+LoginModule")
 _AS_PEM = "Export the store as PEM: both clients read PEM only."
 _NO_CLASS = "Use Kafka's own class for client credentials, or sign in another way."
 _OTHER_NAME = "Remove it, or use one of librdkafka's names for it."
+_JAAS = "sasl.jaas.config"
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s;]+))')
+# A line that Kafka's own parser takes too.
+_JAAS_LINE = re.compile(
+    r'\S+\s+\w+(?:\s+\w+\s*=\s*(?:"(?:[^"\\]|\\.)*"|\'[^\']*\'|[^\s;"\'\\]+))*\s*;?', re.DOTALL
+)
+# As java.util.Properties has them.
+_PAIR = re.compile(r"((?:\\.|[^\\=])*)=(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def known_keys() -> frozenset[str]:
@@ -91,12 +104,13 @@ def known_keys() -> frozenset[str]:
 def parse(text: str, where: str) -> dict[str, str]:
     """The properties in `text` in librdkafka's words; `where` names the file in errors.
 
-    Raises SettingsError for a line without `=`, for a JKS or PKCS12 store (neither client
-    reads one) and for a key that cannot be mapped.
+    Lines and escapes are read as Kafka's tools read them, by java.util.Properties. Raises
+    SettingsError for a line without `=`, for an escape that is none, for a JKS or PKCS12 store
+    (neither client reads one) and for a key that cannot be mapped.
     """
     found: dict[str, str] = {}
     for number, key, value in _lines(text, where):
-        if key == "sasl.jaas.config":
+        if key == _JAAS:
             found.update(_jaas(value, where))
         elif key in _IGNORED:
             if key.endswith(".type") and value.upper() != "PEM":
@@ -116,39 +130,79 @@ def parse(text: str, where: str) -> dict[str, str]:
 
 
 def _lines(text: str, where: str) -> list[tuple[int, str, str]]:
-    """Number (of lines joined at a backslash), key and value of each."""
-    joined = re.sub(r"\\\r?\n\s*", "", text)
+    """Number, key and value of each property."""
     pairs = []
-    for number, line in enumerate(joined.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        key, equals, value = stripped.partition("=")
-        if not equals:
+    for number, line in _joined(text):
+        pair = _PAIR.fullmatch(line)
+        if pair is None:
             raise SettingsError(
                 f"{where}, line {number} has no '=' (not shown, it may be a secret)",
                 "Write one key=value a line, as Kafka's client.properties has it.",
                 code="CLIENT_CONFIG_INVALID",
             )
-        pairs.append((number, key.strip(), value.strip()))
+        try:
+            key = _unescaped(pair[1].strip())
+            value = _value(key, pair[2]).strip()  # Kafka trims each, too
+        except ValueError as error:
+            raise SettingsError(
+                f"{where}, line {number} has a \\u that names no character (not shown, it may "
+                "be a secret)",
+                "Write a backslash as two, or four hex digits behind the u.",
+                code="CLIENT_CONFIG_INVALID",
+            ) from error
+        pairs.append((number, key, value))
     return pairs
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Each property's first line number, and its text with the lines that it goes on in.
+
+    It goes on behind a backslash that is no other's escape; a comment never does.
+    """
+    lines = enumerate(re.split(r"\r\n|\r|\n", text), start=1)
+    for number, line in lines:
+        whole = line.lstrip()
+        if whole[:1] in ("#", "!"):
+            continue
+        while (len(whole) - len(whole.rstrip("\\"))) % 2:
+            whole = whole[:-1] + next(lines, (0, ""))[1].lstrip()
+        if whole:
+            yield number, whole
+
+
+def _value(key: str, written: str) -> str:
+    """What the text behind a key's `=` means. Raises ValueError as `_unescaped` does."""
+    if key in _LIBRDKAFKAS:  # Kafka's tools, which ignore it, make nothing else of DOMAIN\name
+        return written.replace("\\\\", "\\")
+    plain = _unescaped(written)
+    if key == _JAAS and not _JAAS_LINE.fullmatch(plain.strip()):
+        return written  # Kafka refuses it: a quote in a password that is escaped once, not twice
+    return plain
+
+
+def _unescaped(text: str) -> str:
+    """As java.util.Properties reads it. Raises ValueError for half an escape or character."""
+
+    def meant(escape: re.Match[str]) -> str:
+        said = escape[1]
+        return chr(int(said[1:], 16)) if said[0] == "u" else _CONTROLS.get(said, said)
+
+    units = _ESCAPE.sub(meant, text).encode("utf-16-le", "surrogatepass")
+    return units.decode("utf-16-le")  # two \\u may be halves of a character beyond U+FFFF
 
 
 def _jaas(value: str, where: str) -> dict[str, str]:
     """User name and password out of a JAAS line of PlainLoginModule or ScramLoginModule."""
-    options = {
+    found = {
         match.group(1): next(part for part in match.groups()[1:] if part is not None)
         for match in _JAAS_OPTION.finditer(value)
     }
+    options = {name: re.sub(r"\\(.)", r"\1", option) for name, option in found.items()}
     module = value.split(None, 1)[0].rsplit(".", 1)[-1] if value else ""
     if module in ("PlainLoginModule", "ScramLoginModule") and {"username", "password"} <= set(
         options
     ):
-        unescape = re.compile(r"\\(.)")
-        return {
-            "sasl.username": unescape.sub(r"\1", options["username"]),
-            "sasl.password": unescape.sub(r"\1", options["password"]),
-        }
+        return {"sasl.username": options["username"], "sasl.password": options["password"]}
     if module == "OAuthBearerLoginModule":
         names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
         return {

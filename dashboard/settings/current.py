@@ -101,13 +101,14 @@ def why_read_only(settings: Settings, environ: Mapping[str, str] = os.environ) -
 
     Their file is read again: whoever writes this key there in an emergency stops what runs
     already, a run in flight before its next request; so does a file that was not there when it
-    began. In doubt purges are off: when the file is gone, or nothing could be started with it any
-    more.
+    began. In doubt purges are off: when the file is gone or cannot be seen, or nothing could be
+    started with it any more.
     """
-    source = source_of(settings, environ)
-    if source is None:
-        return "read_only of the settings is on" if settings.read_only else None
+    source = settings.source
     try:
+        source = source_of(settings, environ)
+        if source is None:
+            return "read_only of the settings is on" if settings.read_only else None
         found = load(source, environ)
     except LowwaterError as error:
         return wrong(source, error)

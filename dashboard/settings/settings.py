@@ -7,12 +7,14 @@ import getpass
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from dashboard.core.errors import SettingsError
+from dashboard.core.system import lies_at
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
 from dashboard.settings.archive import ArchiveSettings, archive_settings
@@ -146,8 +148,8 @@ def load(named: str | Path | None = None, environ: Mapping[str, str] = os.enviro
     """Settings from a file, then `LOWWATER_*` variables on top.
 
     The file is `named`, else LOWWATER_SETTINGS, else ./lowwater.toml, else lowwater.toml in the
-    user's configuration folder; none of the last two need exist. Raises SettingsError naming the
-    file and key.
+    user's configuration folder; none of the last two need exist, where that can be told. Raises
+    SettingsError naming the file and key.
     """
     source = _find(named, environ)
     table = _read_toml(source) if source else {}
@@ -161,6 +163,7 @@ def source_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> Pa
     """The file that counts now; of settings that began without one, the one that is there by now.
 
     Those of no file by choice, as of a run that was queued without one, have none for good.
+    Raises SettingsError where that cannot be told.
     """
     return _find(None, environ) if settings.looked_for else settings.source
 
@@ -206,8 +209,23 @@ def _find(given: str | Path | None, environ: Mapping[str, str]) -> Path | None:
             )
         return Path(named)
     candidates = (Path("lowwater.toml"), user_config_path("lowwater") / "lowwater.toml")
-    # A link to nothing counts: what it should have said (read_only!) must not be lost in silence.
-    return next((c for c in candidates if c.is_symlink() or c.exists()), None)
+    return next((c for c in candidates if _is_there(c)), None)
+
+
+def _is_there(file: Path) -> bool:
+    """A link to nothing counts, and one that cannot be seen is an error: what it should have said
+    (read_only!) must not be lost in silence.
+    """
+    try:
+        return lies_at(file, follow=False) is not None
+    except OSError as error:
+        with suppress(OSError):
+            file = file.absolute()
+        raise SettingsError(
+            f"whether there is a settings file {file} cannot be told: {error.strerror or error}",
+            "Go to a folder that this user may enter, correct the rights (HOME may be another "
+            "user's), or name a settings file with LOWWATER_SETTINGS.",
+        ) from error
 
 
 def _is_file(file: Path) -> bool:

@@ -13,6 +13,68 @@ def test_comments_blank_lines_and_continued_lines_are_read_as_java_reads_them() 
     assert parse(text, "f") == {"bootstrap.servers": "a:1,b:2", "client.id": "x"}
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("# the brokers of C:\\kafka\\\nclient.id=x", {"client.id": "x"}),
+        ("  ! note\\\nclient.id=x", {"client.id": "x"}),
+        ("client.id=x\\\n # y", {"client.id": "x# y"}),
+        ("client.id=x\\\n\nbootstrap.servers=y", {"client.id": "x", "bootstrap.servers": "y"}),
+        ("client.id=x\\\r\n  y\\\r  z\\", {"client.id": "xyz"}),
+        ("\\\n\\\n", {}),
+        (
+            r"sasl.password=endsin\\" + "\nclient.id=x",
+            {"sasl.password": "endsin\\", "client.id": "x"},
+        ),
+        (r"ssl.key.password=a\\" + "\nclient.id=x", {"ssl.key.password": "a\\", "client.id": "x"}),
+        ("ssl.key.password=a\\\\\\\nb", {"ssl.key.password": "a\\b"}),
+        ("ssl.key.password=a\\ \nclient.id=x", {"ssl.key.password": "a", "client.id": "x"}),
+    ],
+)
+def test_lines_go_on_where_java_has_them_go_on(text: str, found: dict[str, str]) -> None:
+    assert parse(text, "f") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (r"ssl.key.password=pa\\ss", {"ssl.key.password": "pa\\ss"}),
+        (r"ssl.key.password=\#a\=b\:c\!\d\"e", {"ssl.key.password": '#a=b:c!d"e'}),
+        (r"ssl.key.password=\u00e4\ud83d\uDE00", {"ssl.key.password": "ä\N{GRINNING FACE}"}),
+        (r"ssl.key.password=a\tb\\tc", {"ssl.key.password": "a\tb\\tc"}),
+        (r"ssl.keystore.key=-\nk\n-", {"ssl.key.pem": "-\nk\n-"}),
+        (r"client\.id=x", {"client.id": "x"}),
+        (r"sasl.password=pa\\ss", {"sasl.password": "pa\\ss"}),
+        (r"sasl.username=CORP\tom\u", {"sasl.username": r"CORP\tom\u"}),
+        (r"ssl.ca.pem=-\nc\n-", {"ssl.ca.pem": r"-\nc\n-"}),
+    ],
+)
+def test_escapes_are_javas_where_a_key_is(text: str, found: dict[str, str]) -> None:
+    """A name with a domain, in a file that was written for librdkafka, stays what it says."""
+    assert parse(text, "f") == found
+
+
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [
+        (r'"a\\\\b"', "a\\b"),  # by Properties, and by JAAS
+        (r'"a\\"b"', 'a"b'),
+        (r'"a\"b"', 'a"b'),  # Kafka refuses it
+        (r"\"ab\"", "ab"),
+        (r"'a\\\\b'", "a\\b"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("plain.PlainLoginModule", "password"),
+     ("oauthbearer.OAuthBearerLoginModule", "clientSecret")],
+)  # fmt: skip
+def test_a_jaas_line_is_escaped_twice(written: str, password: str, module: str, name: str) -> None:
+    text = f'sasl.jaas.config=o.a.k.{module} required username="u" {name}={written};'
+    found = parse(text, "f")
+    assert found.get("sasl.password", found.get("sasl.oauthbearer.client.secret")) == password
+
+
 def test_sasl_scram_over_tls_is_mapped() -> None:
     text = (
         "security.protocol=SASL_SSL\n"
@@ -88,6 +150,9 @@ def test_credentials_of_kafka_4_and_a_pem_key_store_are_mapped() -> None:
             "sasl.login.callback.handler.class",
         ),
         ("sasl.jaas.config=", "CLIENT_CONFIG_INVALID", "no login module"),
+        ("\n#\\\nssl.key.password=a\\u12", "CLIENT_CONFIG_INVALID", "line 3"),
+        ("ssl.key.password=\\ud83d", "CLIENT_CONFIG_INVALID", "line 1"),
+        ("client.id=a\\\n,b\nfetch.min=5\\\n,6\nx", "CLIENT_CONFIG_INVALID", "line 5"),
         (
             "sasl.jaas.config=x.PlainLoginModule required username='u';",
             "CLIENT_CONFIG_INVALID",

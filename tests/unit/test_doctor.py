@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,6 +86,24 @@ def test_a_folder_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     _failed(doctor.folder("state-dir", tmp_path / "file" / "state", "no purge"), "file/state")
+
+
+def test_a_folder_behind_a_closed_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, honest = tmp_path / "closed", Path.stat
+
+    def asked(self: Path, **options: Any) -> os.stat_result:
+        if closed in self.parents:
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        return honest(self, **options)
+
+    monkeypatch.setattr(Path, "stat", asked)
+    settings = Settings(state_dir=closed / "state")
+    _failed(doctor.state_folder(settings), "closed/state cannot be written: Permission denied")
+    _failed(doctor.data_folder(str(closed / "data")), "Permission denied")
+    space = doctor.free_space(str(closed / "data"))
+    assert space.ok is None and "Permission denied" in space.detail
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, output
 from dashboard.cli.parser import Parser, add_connection
 from dashboard.core.clock import parse_duration, utc_now
-from dashboard.core.errors import UsageError
+from dashboard.core.errors import JournalError, UsageError
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.people import people
 from dashboard.settings import current
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dashboard.orphans.sweep.report import Report
     from dashboard.orphans.sweep.site import Options
     from dashboard.orphans.verdicts import Verdicts
+    from dashboard.purge.journal.journal import Journal
     from dashboard.settings.settings import Settings
 
 _ACTS = ("apply", "restore", "delete_now", "script", "verify")
@@ -228,11 +229,9 @@ def _connected(args: argparse.Namespace, settings: Settings) -> Iterator[LiveClu
 def switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | None]]:
     """Asks whether the read-only switch is on: of the settings, or an approver's in the journal."""
     with ExitStack() as stack:
-        journal = None
-        if context.journal_exists(settings):
-            journal = stack.enter_context(context.open_journal(settings))
-            if acts and (doubt := journal.file.doubt()) is not None:
-                raise doubt  # an approver's stop may be missing in it
+        journal = _journal(stack, settings, acts=acts)
+        if acts and journal is not None and (doubt := journal.file.doubt()) is not None:
+            raise doubt  # an approver's stop may be missing in it
         if acts and (journal is None or journal.tells_of_orphans_alone()):
             output.progress(
                 f"no journal of purges in {settings.state_dir}: an approver who stops every purge "
@@ -252,6 +251,20 @@ def switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | Non
             return None
 
         yield stopped
+
+
+def _journal(stack: ExitStack, settings: Settings, *, acts: bool) -> Journal | None:
+    """The journal of this host, if there is one; whoever acts must be able to look into it."""
+    try:
+        if context.journal_exists(settings):
+            return stack.enter_context(context.open_journal(settings))
+    except JournalError as error:
+        if acts:
+            raise
+        output.progress(
+            f"{error.message}; so it is not known whether an approver stopped every sweep"
+        )
+    return None
 
 
 def _verify(args: argparse.Namespace, settings: Settings) -> int:

@@ -48,7 +48,10 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the file or folder. Raises StoreError NO_ANALYSIS, UsageError, PlanError."""
+    """Write the file or folder.
+
+    Raises StoreError NO_ANALYSIS, UsageError, PlanError, JournalError.
+    """
     if args.format in _TABLES and not args.out.endswith(".zip"):
         from dashboard.reports import source as findings_files
 
@@ -56,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         output.check_writable(args.out)
     if args.format == "offsets-json":
+        output.check_apart("--out", args.out, "--plan", args.plan)
         output.forget(args.out)  # targets of an earlier plan: this one may be refused
     plan = _plan(args)
     if args.format == "offsets-json":

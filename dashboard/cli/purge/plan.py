@@ -98,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.offsets_out:
         output.check_writable(args.offsets_out)
+        output.check_apart("--offsets-out", args.offsets_out, "--from-file", args.from_file)
+        output.check_apart("--offsets-out", args.offsets_out, "--out", args.out)
         output.forget(args.offsets_out)  # targets of an earlier plan, which may be refused by now
     settings = context.read_settings(args)
     if args.waive or args.override:

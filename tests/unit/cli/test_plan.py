@@ -153,6 +153,22 @@ def test_a_refused_plan_leaves_no_earlier_targets_for_kafkas_tool(
     assert not Path("o.json").exists()
 
 
+def test_targets_do_not_take_the_place_of_a_file_that_is_read(
+    asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("o.json").write_text(text := a_plan().offsets_json())
+    words = ["plan", "--from-file", "o.json", "--out", "plan.json", "--offsets-out", "./o.json"]
+    assert main([*words, "--json"]) == 1
+    error = _printed(capsys)["error"]
+    assert (error["code"], "--from-file" in error["message"]) == ("USAGE", True)
+    assert (asked, Path("o.json").read_text()) == ([], text)
+
+
+def test_targets_do_not_take_the_place_of_their_plan(asked: list[dict[str, Any]]) -> None:
+    assert main([*TOPIC, "--out", "p.json", "--offsets-out", "p.json"]) == 1
+    assert (asked, Path("p.json").exists()) == ([], False)
+
+
 def test_with_no_free_partition_the_plan_is_shown_and_the_exit_is_3(
     asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -142,6 +142,23 @@ def test_offsets_json_of_a_plan_that_is_all_guarded_is_refused(
     assert not (alone / "offsets.json").exists()
 
 
+@pytest.mark.parametrize("out", ["plan.json", "./plan.json", "link.json", "name.json"])
+def test_offsets_json_do_not_take_the_place_of_the_plan_that_they_are_of(
+    alone: Path, capsys: pytest.CaptureFixture[str], out: str
+) -> None:
+    plan = alone / "plan.json"
+    plan.write_text(text := a_plan().to_json_text())
+    (alone / "link.json").symlink_to("plan.json")
+    (alone / "name.json").hardlink_to(plan)
+    words = ("--format", "offsets-json", "--out", out, "--plan", "plan.json")
+
+    error = report(capsys, *words, exit_code=1)["error"]
+
+    assert (error["code"], "--plan" in error["message"]) == ("USAGE", True)
+    assert plan.read_text() == text
+    assert (alone / out).exists()
+
+
 def test_offsets_of_a_plan_that_has_expired_are_not_given_to_a_tool_that_checks_nothing(
     alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
