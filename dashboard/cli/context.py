@@ -67,7 +67,11 @@ def journal_exists(settings: Settings) -> bool:
 
     Raises JournalError where that cannot be told: there may be one, with a stop in it.
     """
-    path = journal_in(settings.state_dir)
+    return journal_lies_at(journal_in(settings.state_dir))
+
+
+def journal_lies_at(path: Path) -> bool:
+    """Whether there is a journal. Raises JournalError where that cannot be told."""
     try:
         found = lies_at(path)
     except OSError as error:

@@ -392,7 +392,7 @@ def _journal_of(
     with ExitStack() as stack:
         found = journal if journal.has_run(run_id) else None
         for path in map(journal_in, journal.moved_to() if most else ()):
-            if found is None and path.is_file():
+            if found is None and context.journal_lies_at(path):
                 moved = JournalReads(path, on_network=journal.file.on_network)
                 stack.enter_context(closing(moved))
                 found = stack.enter_context(_journal_of(moved, run_id, most - 1))

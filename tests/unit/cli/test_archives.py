@@ -13,6 +13,7 @@ from dashboard.archive.manifest import commits_sha256, part_file
 from dashboard.archive.opened import open_archive
 from dashboard.archive.place import Place
 from dashboard.archive.sealing import Sealer
+from dashboard.cli import context
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ArchiveError
 from dashboard.domain.acts import Restoration
@@ -294,6 +295,28 @@ def test_a_run_that_was_moved_out_of_the_journal_is_closed(
     sentence = f"delete the archive of run {run_id} on prod"
     answer(capsys, "archives", "delete", str(folder), "--confirm", sentence)
     assert not folder.exists()
+
+
+def test_a_journal_that_was_moved_to_a_closed_folder_is_not_one_that_is_gone(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Whether the chain tells of these commits is then not known."""
+    archived(alone, run_id)
+    closed(journal, run_id)
+    later = utc_now() + timedelta(days=1)
+    archive(journal, alone / "old", before=later, who="ann", from_where="host", now=later)
+    assert answer(capsys, "archives", "verify", "kept")["archives"][0]["ok"]
+    honest = context.lies_at
+
+    def closed_to_us(path: Path) -> object:
+        if alone / "old" in path.parents:
+            raise PermissionError(13, "Permission denied")
+        return honest(path)
+
+    monkeypatch.setattr(context, "lies_at", closed_to_us)
+    (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert "cannot be told: Permission denied" in found["problems"][0]
 
 
 def test_who_deletes_is_told_that_not_all_could_be_counted(
