@@ -150,7 +150,8 @@ def of_disks(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
     """
     seen = panes.window(trends.disk, DISK)
     enough = _enough(seen.n, seen.seconds, trends.disk.now["last_at"], taken_at)
-    enough &= seen.seconds >= np.minimum(_away(trends.disk, seen), DISK.length / SECOND)
+    away = _away(trends.disk, seen, taken_at)
+    enough &= seen.seconds >= np.minimum(away, DISK.length / SECOND)
     slope = seen.slope["size"]
     at = pc.index_in(_dirs(trends.dirs), value_set=_dirs(log_dirs))
     usable = column(log_dirs, "usable_bytes").take(at)
@@ -169,13 +170,16 @@ def of_disks(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
     return found.filter(at.is_valid())
 
 
-def _away(disk: Panes, seen: Window) -> Floats:
-    """For how many seconds each disk was away alone, where no sample before that is in its window:
-    what came meanwhile is caught up in minutes, and would be told as its pace. While nobody
-    collected no broker has to catch up.
+def _away(disk: Panes, seen: Window, taken_at: int) -> Floats:
+    """For how many seconds each disk was away alone before the first sample of its window: what
+    came meanwhile is caught up in minutes, and would be told as its pace. While nobody collected
+    no broker has to catch up.
     """
-    known = disk.before["n"] > 0
-    gap = np.where(seen.whole, 0.0, (disk.now["first_at"] - disk.before["last_at"]) / SECOND)
+    known = (disk.before["n"] > 0) & (disk.now["last_at"] == taken_at)
+    # The steps of a window begin with the one to its first sample.
+    lead = np.maximum(seen.spread["size"].dx - seen.seconds, 0.0)
+    skipped = (disk.now["first_at"] - disk.before["last_at"]) / SECOND
+    gap = np.where(seen.whole, lead, skipped)
     least = gap[known].min(initial=np.inf)
     return np.asarray(np.where(known, gap - least, 0.0), dtype=np.float64)
 

@@ -26,14 +26,19 @@ def proved_now(settings: Settings, store: Store, due: Sequence[Summary]) -> date
     """Now, once one other clock tells the same: a controller's, first of these archives' clusters,
     then of others in the data folder; or else that of the object store in which they lie.
 
-    Raises RefusedError CLOCK_UNPROVED where it tells another time, or none tells any.
+    Raises RefusedError CLOCK_UNPROVED where it tells another time, or none tells any. Nor does a
+    stranger's count while one of these archives' own clusters does not answer: a machine that was
+    just resumed may reach nobody but itself.
     """
-    untold = []
-    for whose, ask in _clocks(settings, store, due):
+    untold, silent = [], False
+    for own, whose, ask in _clocks(settings, store, due):
+        if silent and not own:
+            break
         try:
             now, by = ask()
         except LowwaterError as error:
             untold.append(f"{whose}: {error.message}")
+            silent |= own
             continue
         if by:
             raise _unproved(clocks.in_words(by, now, whose), "Set it right (NTP)")
@@ -48,7 +53,8 @@ def proved_now(settings: Settings, store: Store, due: Sequence[Summary]) -> date
 
 def _clocks(
     settings: Settings, store: Store, due: Sequence[Summary]
-) -> Iterator[tuple[str, Callable[[], _Compared]]]:
+) -> Iterator[tuple[bool, str, Callable[[], _Compared]]]:
+    """Whether it is of one of these archives' clusters, whose it is, and what asks it."""
     of_archives = {one.archive.run.cluster_id for one in due}
     try:
         known = store.clusters()
@@ -56,10 +62,11 @@ def _clocks(
         known = []
     for cluster_id in sorted(known, key=lambda one: (one not in of_archives, one)):
         whose = f"the controller of cluster {cluster_id}"
-        yield whose, partial(_by_controller, settings, store, cluster_id)
+        own = cluster_id in of_archives
+        yield own, whose, partial(_by_controller, settings, store, cluster_id)
     place = due[0].archive.place
     if not place.is_local:
-        yield f"the object store {place.url}", partial(_by_place, place)
+        yield False, f"the object store {place.url}", partial(_by_place, place)
 
 
 def _by_controller(settings: Settings, store: Store, cluster_id: str) -> _Compared:

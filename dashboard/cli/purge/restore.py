@@ -127,13 +127,13 @@ def _restore(
     from dashboard.cluster.live import connect
     from dashboard.cluster.produce import RecordClient
     from dashboard.store import own_reads
-    from dashboard.store.snapshots import ClusterStore
 
     store = context.open_store(settings.data)
     with connect(target.client, settings.broker_timeout) as live:
         cluster_id = live.cluster_id()
+        of_cluster = context.reached_cluster(store, cluster_id, target)
         folder = settings.state_dir / "restores" / cluster_id
-        of_cluster, name = ClusterStore(store, cluster_id), f"restore-{archive.run.run_id}"
+        name = f"restore-{archive.run.run_id}"
         goal = Goal(args.to_topic, args.existing, partitions)
         with (
             own_reads.reading(of_cluster, name, output.progress) as took,

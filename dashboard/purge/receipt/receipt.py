@@ -378,7 +378,10 @@ def proved(
 
 def on_disk_said(receipt: Receipt, rows: Iterable[PartitionRow]) -> str:
     """`2 of 3 replicas have their log start on disk, …`; empty where no scan told any."""
-    there = (r for r in rows if r.state != "not_done" and r.topic not in receipt.gone_topics)
+    left_out = {*receipt.gone_topics, *(receipt.remote_topics or ())}
+    there = (
+        r for r in rows if r.was_sent and r.state != "not_done" and r.topic not in left_out
+    )  # of the others nothing is measured, so nothing can be shown
     shown, wanted = _on_disk(receipt.replicas, there)
     if not shown:
         return ""

@@ -121,6 +121,28 @@ def test_a_broker_that_was_away_alone_for_a_night_tells_no_pace_of_its_catching_
     assert disks[2]["used_bytes_per_hour"] is not None
 
 
+def test_its_catching_up_is_no_pace_in_a_window_that_begins_with_it(lab: Lab) -> None:
+    """Back shortly before noon, when a pane ends and the one of before leaves the window."""
+    for half in range(63):  # from 04:00 to 11:00 of the next day
+        write(lab, 30 * half, used=10**9 + 30 * half * 10**6, away=2 if half > 28 else None)
+    for minute in (1896, 1904, 1912, 1918, 1924, 1932, 1940):
+        write(lab, minute, used=10**9 + minute * 10**6)
+    _, disks = rows(lab)
+    assert disks[1]["used_bytes_per_hour"] == 60 * 10**6
+    assert (disks[2]["samples"], disks[2]["used_bytes_per_hour"]) == (7, None)
+
+
+def test_a_broker_that_died_keeps_no_pace_from_the_others(lab: Lab) -> None:
+    """Nobody collected over the weekend: nothing was caught up, though one disk stands still."""
+    for hour in range(6):
+        write(lab, 60 * hour, used=10**9 + hour * 10**6)
+    write(lab, 60 * 6, used=10**9 + 6 * 10**6, away=2)
+    for minute in (0, 6, 12, 18):
+        write(lab, 60 * 40 + minute, used=10**9 + minute * 10**6, away=2)
+    _, disks = rows(lab)
+    assert disks[1]["used_bytes_per_hour"] == 60 * 10**6
+
+
 def test_a_topic_and_log_dir_have_a_row_of_their_own_and_sum_to_the_others(lab: Lab) -> None:
     for minute in (0, 5, 9, 12):
         write(lab, minute)

@@ -104,11 +104,14 @@ def test_by_a_clock_that_is_wrong_nothing_expires(scene: Scene, host: list[timed
 
 def test_one_clock_that_tells_the_same_is_enough(scene: Scene, host: list[timedelta]) -> None:
     lost = ClusterError("its brokers are gone", "Start them.", code="CLUSTER_UNREACHABLE")
-    scene.knows(archives.CLUSTER, lost)
-    scene.knows("another", None)
+    scene.knows(archives.CLUSTER, None)
+    scene.knows("another", lost)
     why = scene.kept()
-    assert "its brokers are gone" in why and "cluster another tells none" in why
+    assert "its brokers are gone" in why and f"cluster {archives.CLUSTER} tells none" in why
     scene.knows("third", utc_now() + AHEAD)
+    scene.clusters[archives.CLUSTER].controller_at = lost
+    assert "its brokers are gone" in scene.kept(), "a test cluster on this very host proves nothing"
+    scene.clusters[archives.CLUSTER].controller_at = None
     assert [row["run_id"] for row in scene.expire(0)["deleted"]] == [scene.run_id]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -22,15 +23,19 @@ RESTORE = ("restore", "kept/cluster-id/r", "--to-topic", "new")
 def reached(alone: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, str]]:
     """The client properties by which a cluster was reached; settings know staging alone."""
     found: list[Mapping[str, str]] = []
-    cluster = Memory()
+    clusters: dict[str, Memory] = defaultdict(Memory)
 
     def connect(client: Mapping[str, str], _: object) -> AbstractContextManager[Memory]:
         found.append(client)
-        return nullcontext(cluster)
+        host = client["bootstrap.servers"].partition(":")[0]
+        told = "cluster-1" if host == "staging" else host
+        monkeypatch.setattr(clusters[told], "cluster_id", lambda: told)
+        return nullcontext(clusters[told])
 
     monkeypatch.setattr("dashboard.cluster.live.connect", connect)
     monkeypatch.setattr(
-        "dashboard.cluster.produce.RecordClient", lambda *_, **__: nullcontext(cluster)
+        "dashboard.cluster.produce.RecordClient",
+        lambda _, of, *__, **___: nullcontext(clusters[of]),
     )
     (alone / "lowwater.toml").write_text(f'data = "data"\n{STAGING}')
     (alone / "creds").write_text("sasl.username=ann\n")
@@ -99,3 +104,12 @@ def test_the_only_one_of_the_settings_is_taken_where_no_other_is_known(
     known("eu", "prod-eu")
     answer(capsys, *RESTORE, "--existing")
     assert reached[-1]["bootstrap.servers"] == "eu:1"
+
+
+def test_an_address_that_leads_to_another_cluster_by_now_is_refused(
+    reached: list[Mapping[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A forward that leads elsewhere today, or a cluster that was made anew at the old address."""
+    ClusterStore(Store("data"), "eu").write_connection("another:1", None, "prod-eu")
+    assert refused(capsys, "--cluster", "prod-eu") == "CLUSTER_MISMATCH"
+    assert not Path("state/restores").exists()

@@ -84,6 +84,8 @@ def test_a_receipt_waits_for_no_checkpoint_that_scans_show_on_every_disk(
     assert Receipt.from_json(found.to_json()) == found
     told = "every replica has its log start on disk, as scans of them show"
     assert on_disk_said(found, rows) == told
+    there_already = replace(rows[0], partition=7, sent_at=None)
+    assert on_disk_said(found, (*rows, there_already)) == told, "nothing of it is measured"
     assert told[1:] in receipt_html(found, rows) and told in run_verb.receipt(found, rows)
 
 
