@@ -48,8 +48,8 @@ def test_a_preview_and_a_receipt_tell_what_their_bytes_cost() -> None:
     shown = totals_html(preview(a_plan(request), utc_now()), price)
     assert re.search(r"over all replicas \(3\.00 EUR a month\)", shown)
     receipt = Receipt(predicted_bytes=5 << 20, freed_bytes=4 << 20)
-    assert "freed (4.00 EUR a month)</small>" in receipt_html(receipt, price)
-    assert "EUR" not in receipt_html(receipt)
+    assert "freed (4.00 EUR a month)</small>" in receipt_html(receipt, (), price)
+    assert "EUR" not in receipt_html(receipt, ())
 
 
 @pytest.mark.parametrize("value", [-1, "8 cents", True, float("nan"), float("inf")])
