@@ -170,14 +170,19 @@ def of_disks(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
     return found.filter(at.is_valid())
 
 
+_LEAST_STEP = 0.5  # seconds: sums of steps have rounding noise
+
+
 def _away(disk: Panes, seen: Window, taken_at: int) -> Floats:
     """For how many seconds each disk was away alone before the first sample of its window: what
     came meanwhile is caught up in minutes, and would be told as its pace. While nobody collected
     no broker has to catch up.
     """
     known = (disk.before["n"] > 0) & (disk.now["last_at"] == taken_at)
-    # The steps of a window begin with the one to its first sample.
-    lead = np.maximum(seen.spread["size"].dx - seen.seconds, 0.0)
+    # The steps of a window begin with the one to its first sample; of one over more than a pane, or
+    # by an older release's sums, nothing is known.
+    lead = seen.spread["size"].dx - seen.seconds
+    lead = np.where(lead > _LEAST_STEP, lead, DISK.length / SECOND)
     skipped = (disk.now["first_at"] - disk.before["last_at"]) / SECOND
     gap = np.where(seen.whole, lead, skipped)
     least = gap[known].min(initial=np.inf)

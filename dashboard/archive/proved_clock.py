@@ -26,19 +26,19 @@ def proved_now(settings: Settings, store: Store, due: Sequence[Summary]) -> date
     """Now, once one other clock tells the same: a controller's, first of these archives' clusters,
     then of others in the data folder; or else that of the object store in which they lie.
 
-    Raises RefusedError CLOCK_UNPROVED where it tells another time, or none tells any. Nor does a
-    stranger's count while one of these archives' own clusters does not answer: a machine that was
+    Raises RefusedError CLOCK_UNPROVED where it tells another time, or none tells any. Another
+    cluster's does not count while one of these archives' own does not answer: a machine that was
     just resumed may reach nobody but itself.
     """
     untold, silent = [], False
     for own, whose, ask in _clocks(settings, store, due):
-        if silent and not own:
-            break
+        if silent and own is False:
+            continue
         try:
             now, by = ask()
         except LowwaterError as error:
             untold.append(f"{whose}: {error.message}")
-            silent |= own
+            silent |= own is True
             continue
         if by:
             raise _unproved(clocks.in_words(by, now, whose), "Set it right (NTP)")
@@ -53,8 +53,10 @@ def proved_now(settings: Settings, store: Store, due: Sequence[Summary]) -> date
 
 def _clocks(
     settings: Settings, store: Store, due: Sequence[Summary]
-) -> Iterator[tuple[bool, str, Callable[[], _Compared]]]:
-    """Whether it is of one of these archives' clusters, whose it is, and what asks it."""
+) -> Iterator[tuple[bool | None, str, Callable[[], _Compared]]]:
+    """Whether it is of one of these archives' clusters (None: of no cluster), whose it is, and what
+    asks it.
+    """
     of_archives = {one.archive.run.cluster_id for one in due}
     try:
         known = store.clusters()
@@ -66,7 +68,7 @@ def _clocks(
         yield own, whose, partial(_by_controller, settings, store, cluster_id)
     place = due[0].archive.place
     if not place.is_local:
-        yield False, f"the object store {place.url}", partial(_by_place, place)
+        yield None, f"the object store {place.url}", partial(_by_place, place)
 
 
 def _by_controller(settings: Settings, store: Store, cluster_id: str) -> _Compared:

@@ -191,7 +191,7 @@ def remember(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
 
     Raises UsageError CLUSTER_MISMATCH when its name belongs to another cluster of the folder.
     """
-    cluster = _of(store, cluster_id, reached)
+    cluster = known_as(store, cluster_id, reached)
     name = _name(cluster, reached)
     cluster.write_connection(reached.bootstrap_servers, reached.client_config, name)
     return cluster
@@ -202,7 +202,7 @@ def reached_cluster(store: Store, cluster_id: str, reached: Target) -> ClusterSt
 
     Raises UsageError CLUSTER_MISMATCH when the folder knows it, or another one, by another name.
     """
-    cluster = _of(store, cluster_id, reached)
+    cluster = known_as(store, cluster_id, reached)
     if cluster.name not in (cluster_id, _name(cluster, reached)):
         raise UsageError(
             f"{reached.bootstrap_servers} is cluster {cluster.name} ({cluster_id}), "
@@ -213,7 +213,11 @@ def reached_cluster(store: Store, cluster_id: str, reached: Target) -> ClusterSt
     return cluster
 
 
-def _of(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
+def known_as(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
+    """The folder of the cluster that answered, by whatever name it has; nothing is written.
+
+    Raises UsageError CLUSTER_MISMATCH when the name that was meant belongs to another one.
+    """
     from dashboard.store.snapshots import ClusterStore
 
     cluster = ClusterStore(store, cluster_id)

@@ -189,12 +189,20 @@ def check_apart(flag: str, path: str, other_flag: str, other: str | None) -> Non
     """Raise UsageError where a file that is written is another flag's, by any of its names: what
     lies there would be lost.
     """
-    with suppress(OSError, ValueError):  # one that is not there, or a name that no file can have
-        if other is not None and (path == other or Path(path).samefile(other)):
-            raise UsageError(
-                f"{flag} {path} is the file of {other_flag}, which would be lost",
-                f"Name another file with {flag}.",
-            )
+    if other is not None and _same_file(path, other):
+        raise UsageError(
+            f"{flag} {path} is the file of {other_flag}, which would be lost",
+            f"Name another file with {flag}.",
+        )
+
+
+def _same_file(path: str, other: str) -> bool:
+    """Also where it is not there yet, or where two names of it are hard links."""
+    with suppress(OSError, ValueError, RuntimeError):  # a name that no file can have, a loop
+        if Path(path).resolve() == Path(other).resolve():
+            return True
+        return Path(path).samefile(other)
+    return path == other
 
 
 def forget(path: str) -> None:

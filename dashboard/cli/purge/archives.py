@@ -259,7 +259,7 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
             try:
                 refuse_open(found, lambda run_id: _is_open(journal, run_id))
                 _refuse_restoring(found, journal, now)
-            except RefusedError as error:
+            except (RefusedError, JournalError) as error:
                 kept.append({"url": found.archive.url, **error.to_json()})
                 lines.append(f"kept {found.archive.url}: {error.message}")
                 continue

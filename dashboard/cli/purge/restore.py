@@ -131,7 +131,7 @@ def _restore(
     store = context.open_store(settings.data)
     with connect(target.client, settings.broker_timeout) as live:
         cluster_id = live.cluster_id()
-        of_cluster = context.reached_cluster(store, cluster_id, target)
+        of_cluster = context.known_as(store, cluster_id, target)
         folder = settings.state_dir / "restores" / cluster_id
         name = f"restore-{archive.run.run_id}"
         goal = Goal(args.to_topic, args.existing, partitions)
@@ -162,7 +162,9 @@ def _target(args: argparse.Namespace, settings: Settings) -> context.Target:
     """The cluster whose address a flag tells; else that of the data folder, or of the settings."""
     addressed = "bootstrap.servers" in context.overrides_of(args)
     known = None if addressed else context.known_target(args, settings)
-    return known or context.target(args, settings)
+    if known is None:
+        return context.target(args, settings)
+    return replace(known, name=args.name or known.name)
 
 
 def _reporter() -> Callable[[Progress], None]:

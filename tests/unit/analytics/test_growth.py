@@ -121,10 +121,13 @@ def test_a_broker_that_was_away_alone_for_a_night_tells_no_pace_of_its_catching_
     assert disks[2]["used_bytes_per_hour"] is not None
 
 
-def test_its_catching_up_is_no_pace_in_a_window_that_begins_with_it(lab: Lab) -> None:
-    """Back shortly before noon, when a pane ends and the one of before leaves the window."""
+@pytest.mark.parametrize("last", [13, 28])
+def test_its_catching_up_is_no_pace_in_a_window_that_begins_with_it(lab: Lab, last: int) -> None:
+    """Back shortly before noon, when a pane ends and the one of before leaves the window: away
+    since 18:00, or since 10:30, which is more than a pane.
+    """
     for half in range(63):  # from 04:00 to 11:00 of the next day
-        write(lab, 30 * half, used=10**9 + 30 * half * 10**6, away=2 if half > 28 else None)
+        write(lab, 30 * half, used=10**9 + 30 * half * 10**6, away=2 if half > last else None)
     for minute in (1896, 1904, 1912, 1918, 1924, 1932, 1940):
         write(lab, minute, used=10**9 + minute * 10**6)
     _, disks = rows(lab)

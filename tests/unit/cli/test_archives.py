@@ -317,6 +317,11 @@ def test_a_journal_that_was_moved_to_a_closed_folder_is_not_one_that_is_gone(
     monkeypatch.setattr(context, "lies_at", closed_to_us)
     (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
     assert "cannot be told: Permission denied" in found["problems"][0]
+    (alone / "lowwater.toml").write_text('[archive]\nkeep_for = "1d"\n')
+    monkeypatch.setattr("dashboard.archive.proved_clock.proved_now", lambda *_: later)
+    value = answer(capsys, "archives", "expire", "kept")
+    assert (value["deleted"], value["failed"]) == ([], []), "and the next ones are looked at"
+    assert value["kept"][0]["error"]["code"] == "JOURNAL_FAILED"
 
 
 def test_who_deletes_is_told_that_not_all_could_be_counted(

@@ -113,3 +113,12 @@ def test_an_address_that_leads_to_another_cluster_by_now_is_refused(
     ClusterStore(Store("data"), "eu").write_connection("another:1", None, "prod-eu")
     assert refused(capsys, "--cluster", "prod-eu") == "CLUSTER_MISMATCH"
     assert not Path("state/restores").exists()
+    answer(capsys, *RESTORE, "--cluster", "prod-eu", "--name", "prod-new")
+
+
+def test_the_right_cluster_by_another_name_of_the_settings_is_taken(
+    reached: list[Mapping[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    known("cluster-1", "stage")
+    answer(capsys, *RESTORE, "--cluster", "staging")
+    assert reached[-1]["bootstrap.servers"] == "staging:1"
