@@ -73,13 +73,14 @@ def soaked(
     ending.callback(demo.clear)
     place.began = time.monotonic()
     say(f"the demo is up: {demo.url}")
-    ended, sampled = threading.Event(), threading.Event()
+    ended, at_rest, sampled = threading.Event(), threading.Event(), threading.Event()
     sampler = Sampler(demo, sampled)
     busy: list[threading.Thread] = [
         Operator(demo, f"operator-{i}", f"{seed}-{i}", ended) for i in range(OPERATORS)
     ]
-    busy += [Loader(demo, seconds, ended), Service(demo, ended), visits.Visitor(demo, ended)]
-    for thread in (sampler, *busy):
+    service = Service(demo, ended, at_rest)
+    busy += [Loader(demo, seconds, ended), visits.Visitor(demo, ended)]
+    for thread in (sampler, service, *busy):
         thread.start()
     Faults(demo, seed).run(schedule(seed, seconds, every), seconds, say)
     time.sleep(max(0.0, seconds - place.seconds))
@@ -88,6 +89,8 @@ def soaked(
         thread.join(400)
     say(f"{place.seconds:6.0f} s  no more faults: waiting for runs and receipts")
     checks = [rested(demo)]
+    at_rest.set()
+    service.join(400)
     sampled.set()
     sampler.join(60)
     checks += at_the_end(demo)

@@ -112,24 +112,25 @@ class Loader(threading.Thread):
 
 
 class Service(threading.Thread):
-    """`lowwater policies run` with the demo's policy on, until `ended`; started again, as systemd
-    would, should it end by itself.
+    """`lowwater policies run` with the demo's policy on; started again, as systemd would, should it
+    end by itself. Once `ended` it purges no more, and follows what it purged until `rested`.
     """
 
-    def __init__(self, world: World, ended: threading.Event) -> None:
+    def __init__(self, world: World, ended: threading.Event, rested: threading.Event) -> None:
         super().__init__(name="policies", daemon=True)
-        self._world, self._ended = world, ended
+        self._world, self._ended, self._rested = world, ended, rested
+        self._off = False
 
     def run(self) -> None:
         _purge_often(Path(self._world.told["settings"]))
         while not self._switched_on() and not self._ended.wait(RESTARTED_AFTER_SECONDS):
             pass
         lives = 0
-        while not self._ended.is_set():
+        while not self._rested.is_set():
             lives += 1
             code = self._life(lives)
             self._world.place.note("service", code=code)
-            self._ended.wait(RESTARTED_AFTER_SECONDS)
+            self._rested.wait(RESTARTED_AFTER_SECONDS)
 
     def _switched_on(self) -> bool:
         checked = call(self._world, "policies", "check")["answer"] or {}
@@ -151,8 +152,9 @@ class Service(threading.Thread):
                 preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid only
             ) as service,
         ):  # fmt: skip
-            while service.poll() is None and not self._ended.wait(0.5):
-                pass
+            while service.poll() is None and not self._rested.wait(0.5):
+                if self._ended.is_set() and not self._off:
+                    self._off = call(self._world, "policies", "off", POLICY)["code"] == 0
             service.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 return service.wait(ANSWERS_WITHIN_SECONDS)
