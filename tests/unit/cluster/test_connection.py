@@ -180,14 +180,21 @@ def test_requests_that_change_something_leave_no_connection_behind(
     assert one.connections >= 8
 
 
+def two_at_once(asked: connection.Connection, broker_id: int) -> None:
+    """Open two connections to a broker, each while the other one is in use."""
+    both = threading.Barrier(2)
+    asked.side_by_side(
+        {n: lambda: asked.ask(broker_id, lambda *_: both.wait(60)) for n in range(2)}
+    )
+
+
 def test_connections_of_a_busier_moment_end_while_fewer_are_used(
     two: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _ = two
     with open_live(one) as live:
         asked = live._connection
-        both = threading.Barrier(2)
-        asked.side_by_side({n: lambda: asked.ask(1, lambda *_: both.wait(60)) for n in range(2)})
+        two_at_once(asked, 1)
         assert sockets(one, most=2) == 2
         monkeypatch.setattr(connection, "_IDLE_SECONDS", 0.3)
         until = time.monotonic() + 0.6
@@ -204,8 +211,7 @@ def test_connections_to_addresses_that_are_gone_end(
     one, other = two
     with open_live(one) as live:
         asked = live._connection
-        both = threading.Barrier(2)
-        asked.side_by_side({n: lambda: asked.ask(2, lambda *_: both.wait(60)) for n in range(2)})
+        two_at_once(asked, 2)
         assert sockets(other, most=2) == 2
         asked.remember({1: ("127.0.0.1", one.port)})
         monkeypatch.setattr(connection, "_IDLE_SECONDS", 0.1)
