@@ -33,11 +33,18 @@ class Trend:
     growth: float
     error: float  # of `growth`, one standard deviation
     allowed: float
+    peak_growth: float | None = None  # of the judged time's most above the most before it
 
     @property
     def flat(self) -> bool:
-        """Not above what is allowed, nor above what a measure that swings so does by chance."""
-        return self.growth <= max(self.allowed, 2 * self.error)
+        """Not above what is allowed, nor above what a measure that swings so does by chance.
+
+        Handles have a ceiling, every client connected to every broker: half an hour that begins
+        with brokers away rises to it, and only what leaks goes past the ceiling seen before.
+        """
+        if self.growth <= max(self.allowed, 2 * self.error):
+            return True
+        return self.peak_growth is not None and self.peak_growth <= self.allowed
 
 
 def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -65,24 +72,37 @@ def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def trends(samples: Iterable[Sample], since: float, roles: Sequence[str]) -> list[Trend]:
     """RSS and open files of each process of `roles` that lived long enough after `since`."""
     lives: dict[tuple[str, int, int], list[Sample]] = defaultdict(list)
+    before: dict[tuple[str, int, int], list[Sample]] = defaultdict(list)
     for s in samples:
-        if s["role"] in roles and s["at"] >= since:
-            lives[s["role"], s["pid"], s["started"]].append(s)
+        if s["role"] in roles:
+            kept = lives if s["at"] >= since else before
+            kept[s["role"], s["pid"], s["started"]].append(s)
     found = []
-    for (role, pid, _), life in sorted(lives.items()):
+    for name, life in sorted(lives.items()):
         if life[-1]["at"] - life[0]["at"] < SHORTEST_SECONDS:
             continue
-        found += [_trend(role, pid, measure, life) for measure in ALLOWED]
+        found += [_trend(*name[:2], measure, life, before[name]) for measure in ALLOWED]
     return found
 
 
-def _trend(role: str, pid: int, measure: str, life: Sequence[Sample]) -> Trend:
+def _trend(
+    role: str, pid: int, measure: str, life: Sequence[Sample], before: Sequence[Sample]
+) -> Trend:
     share, least = ALLOWED[measure]
     points = [(s["at"], float(s[measure])) for s in life if s[measure] is not None]
     median = statistics.median(y for _, y in points) if points else 0.0
     growth, error = (a * (life[-1]["at"] - life[0]["at"]) for a in slope(points))
     allowed = max(share * median, least)
-    return Trend(role, pid, measure, len(points), median, growth, error, allowed)
+    rise = _above_peak([y for _, y in points], before) if measure == "fds" else None
+    return Trend(role, pid, measure, len(points), median, growth, error, allowed, rise)
+
+
+def _above_peak(handles: Sequence[float], before: Sequence[Sample]) -> float | None:
+    """By how much; None where a life is too young to have shown its ceiling."""
+    shown = [s for s in before if s["fds"] is not None]
+    if not handles or not shown or shown[-1]["at"] - shown[0]["at"] < SHORTEST_SECONDS:
+        return None
+    return max(handles) - max(float(s["fds"]) for s in shown)
 
 
 def lasting_zombies(samples: Iterable[Sample]) -> list[str]:

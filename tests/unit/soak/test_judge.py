@@ -88,6 +88,25 @@ def test_handles_that_swing_with_the_brokers_may_rise_by_chance_and_a_leak_among
     assert sum(not flat for leak, flat, _ in told if leak) > 190
 
 
+def test_handles_that_come_back_to_their_ceiling_are_flat_and_those_that_pass_it_are_not() -> None:
+    """As of the hour that began with brokers away and ended with every client connected."""
+    first = [196] * 4 + [160, 158, 180, 164, 192, 166, 181, 182, 146, 172, 200, 168, 156, 174] * 4
+    away = [180, 166, 179, 169, 162, 184, 178, 160, 166, 162, 158, 189, 164] * 3
+    for top, flat in ((204, True), (230, False)):
+        fds = [*first, *away, *[top] * 22]
+        lives = [
+            {**s, "fds": n}
+            for s, n in zip(life("workload", 1, [9_000] * len(fds)), fds, strict=True)
+        ]
+        since = lives[len(first)]["at"]
+        (trend,) = [t for t in judge.trends(lives, since, ("workload",)) if t.measure == "fds"]
+        assert trend.growth > max(trend.allowed, 2 * trend.error)
+        assert trend.flat is flat
+    young = [s for s in lives if s["at"] >= since - 60]  # has not shown what it holds at most
+    (trend,) = [t for t in judge.trends(young, since, ("workload",)) if t.measure == "fds"]
+    assert not trend.flat
+
+
 def test_a_step_that_is_never_taken_back_is_not_flat() -> None:
     steps = life("watch", 1, [200_000] * 30 + [250_000] * 31)
     (trend,) = [t for t in judge.trends(steps, 0, ("watch",)) if t.measure == "rss_kb"]
