@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 
 from dashboard.archive.place import Place
 from dashboard.archive.summary import Summary
 from dashboard.cluster import live
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import LowwaterError, RefusedError, StoreError
+from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.settings.settings import Settings
 from dashboard.store import clocks
 from dashboard.store.connections import client_for
@@ -22,53 +22,57 @@ from dashboard.store.snapshots import Store
 _Compared = tuple[datetime, timedelta | None]  # now, and by how much that is ahead; None: untold
 
 
-def proved_now(settings: Settings, store: Store, due: Sequence[Summary]) -> datetime:
-    """Now, once one other clock tells the same: a controller's, first of these archives' clusters,
-    then of others in the data folder; or else that of the object store in which they lie.
+def proved_times(
+    settings: Settings, store: Store, due: Sequence[Summary]
+) -> dict[str, datetime | RefusedError]:
+    """Now, by the id of each of these archives' clusters, once its own controller tells the same,
+    or else the object store in which they lie; RefusedError CLOCK_UNPROVED where one tells another
+    time or neither tells any.
 
-    Raises RefusedError CLOCK_UNPROVED where it tells another time, or none tells any. Another
-    cluster's does not count while one of these archives' own does not answer: a machine that was
-    just resumed may reach nobody but itself.
+    No other cluster's counts: it may be on this very machine, which was just resumed and reaches
+    nobody else.
     """
-    untold, silent = [], False
-    for own, whose, ask in _clocks(settings, store, due):
-        if silent and own is False:
-            continue
+    if not due:
+        return {}
+    place = due[0].archive.place
+    dated = None if place.is_local else cache(partial(_by_place, place))
+    return {
+        cluster_id: _proved(_clocks(settings, store, cluster_id, place.url, dated))
+        for cluster_id in sorted({one.archive.run.cluster_id for one in due})
+    }
+
+
+def _proved(clocks_of: Iterator[tuple[str, Callable[[], _Compared]]]) -> datetime | RefusedError:
+    untold = []
+    for whose, ask in clocks_of:
         try:
             now, by = ask()
         except LowwaterError as error:
             untold.append(f"{whose}: {error.message}")
-            silent |= own is True
             continue
         if by:
-            raise _unproved(clocks.in_words(by, now, whose), "Set it right (NTP)")
+            return _unproved(clocks.in_words(by, now, whose), "Set it right (NTP)")
         if by is not None:
             return now
         untold.append(f"{whose} tells none")
-    raise _unproved(
-        f"no other clock tells whether this host's is right ({'; '.join(untold) or 'none known'})",
-        "Let a cluster of the data folder be reached whose controller tells the time",
+    return _unproved(
+        f"no other clock tells whether this host's is right ({'; '.join(untold)})",
+        "Let that cluster be reached, if its controller tells the time",
     )
 
 
 def _clocks(
-    settings: Settings, store: Store, due: Sequence[Summary]
-) -> Iterator[tuple[bool | None, str, Callable[[], _Compared]]]:
-    """Whether it is of one of these archives' clusters (None: of no cluster), whose it is, and what
-    asks it.
-    """
-    of_archives = {one.archive.run.cluster_id for one in due}
-    try:
-        known = store.clusters()
-    except StoreError:
-        known = []
-    for cluster_id in sorted(known, key=lambda one: (one not in of_archives, one)):
-        whose = f"the controller of cluster {cluster_id}"
-        own = cluster_id in of_archives
-        yield own, whose, partial(_by_controller, settings, store, cluster_id)
-    place = due[0].archive.place
-    if not place.is_local:
-        yield None, f"the object store {place.url}", partial(_by_place, place)
+    settings: Settings,
+    store: Store,
+    cluster_id: str,
+    url: str,
+    dated: Callable[[], _Compared] | None,
+) -> Iterator[tuple[str, Callable[[], _Compared]]]:
+    """Whose it is, and what asks it."""
+    whose = f"the controller of cluster {cluster_id}"
+    yield whose, partial(_by_controller, settings, store, cluster_id)
+    if dated is not None:
+        yield f"the object store {url}", dated
 
 
 def _by_controller(settings: Settings, store: Store, cluster_id: str) -> _Compared:

@@ -19,7 +19,7 @@ from dashboard.core.errors import (
     StoreError,
     UsageError,
 )
-from dashboard.core.system import lies_at
+from dashboard.core.system import leads_to_nothing, lies_at
 from dashboard.people.people import Actor, actor_of
 from dashboard.purge.journal.head import all_rest, journal_in
 from dashboard.settings.settings import Settings, load, read_client_config
@@ -80,6 +80,11 @@ def journal_lies_at(path: Path) -> bool:
             "Run it as root or as the folder's owner, or let this user into the folder. If it is "
             "not the state_dir of Lowwater on this host, name that one with LOWWATER_STATE_DIR.",
         ) from error
+    if found is None and (link := leads_to_nothing(path)):
+        raise JournalError(
+            f"whether there is a purge journal {path} cannot be told: {link} is a link to nothing",
+            "Mount or make what it leads to, or name another folder with LOWWATER_STATE_DIR.",
+        )
     return found is not None and S_ISREG(found.st_mode)
 
 
@@ -157,7 +162,7 @@ def known_target(args: argparse.Namespace, settings: Settings) -> Target | None:
             step = "Name the cluster with --cluster, or give --bootstrap-server HOST:PORT."
             raise StoreError(error.message, step, code="CLUSTER_AMBIGUOUS") from error
         return None
-    return Target(client_for(settings, cluster, overrides_of(args)), cluster.name, None)
+    return Target(client_for(settings, cluster, overrides_of(args)), cluster.cluster_id, None)
 
 
 def _section(named: str | None, settings: Settings) -> str:
@@ -192,7 +197,7 @@ def remember(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
     Raises UsageError CLUSTER_MISMATCH when its name belongs to another cluster of the folder.
     """
     cluster = known_as(store, cluster_id, reached)
-    name = _name(cluster, reached)
+    name = name_of(cluster, reached)
     cluster.write_connection(reached.bootstrap_servers, reached.client_config, name)
     return cluster
 
@@ -203,7 +208,7 @@ def reached_cluster(store: Store, cluster_id: str, reached: Target) -> ClusterSt
     Raises UsageError CLUSTER_MISMATCH when the folder knows it, or another one, by another name.
     """
     cluster = known_as(store, cluster_id, reached)
-    if cluster.name not in (cluster_id, _name(cluster, reached)):
+    if cluster.name not in (cluster_id, name_of(cluster, reached)):
         raise UsageError(
             f"{reached.bootstrap_servers} is cluster {cluster.name} ({cluster_id}), "
             f"not {reached.name}",
@@ -221,7 +226,9 @@ def known_as(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
     from dashboard.store.snapshots import ClusterStore
 
     cluster = ClusterStore(store, cluster_id)
-    name = _name(cluster, reached)
+    name = reached.name
+    if name in (None, cluster_id):  # others may have its name, too
+        return cluster
     for other in (ClusterStore(store, other) for other in store.clusters()):
         if other.cluster_id != cluster_id and name in (other.name, other.cluster_id):
             raise UsageError(
@@ -233,7 +240,7 @@ def known_as(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
     return cluster
 
 
-def _name(cluster: ClusterStore, reached: Target) -> str:
+def name_of(cluster: ClusterStore, reached: Target) -> str:
     """The name that was given, else the one it has."""
     return cluster.name if reached.name in (None, cluster.cluster_id) else str(reached.name)
 

@@ -30,6 +30,21 @@ def lies_at(path: Path, *, follow: bool = True) -> os.stat_result | None:
         raise
 
 
+def leads_to_nothing(path: Path) -> Path | None:
+    """The link on the way, or at its end, whose target is not there: of a disk not mounted now."""
+    for here in (path, *path.parents):
+        try:
+            here.stat()
+        except FileNotFoundError:
+            if here.is_symlink():
+                return here
+        except (OSError, ValueError):  # a file on the way, a loop, no name at all
+            return None
+        else:
+            return None
+    return None
+
+
 def make_durable(folder: Path) -> None:
     """Wait until the disk has the names in a folder: a file's own fsync leaves a power cut the
     name. Raises OSError.

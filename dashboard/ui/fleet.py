@@ -213,7 +213,7 @@ def never_collected(settings: Settings, among: Sequence[Choice]) -> list[str]:
 def look_at_all(settings: Settings, now: datetime) -> list[Overlook]:
     """Each cluster of the data folder. Raises StoreError where that cannot be read."""
     held, among = context.store(), context.choices()
-    several = len(among) > 1
+    several = context.several()
     return [
         overlook(
             settings,

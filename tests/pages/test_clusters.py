@@ -76,6 +76,7 @@ def test_one_that_is_closed_makes_no_other_the_only_one(
     app = open_page("purge", None, cluster=link.split("cluster=")[1].split("&")[0])
     assert heading(app) != ""
     assert all("cluster=" in page.proto.query_string for page in app.page_link)
+    assert 'href="reclaimable?cluster=prod-eu"' in said(open_page("fleet", None))
 
 
 def test_where_none_is_named_each_is_a_link_to_this_very_place(open_page: Open, two: Path) -> None:

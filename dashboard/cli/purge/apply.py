@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
@@ -61,7 +62,10 @@ def run(args: argparse.Namespace) -> int:
 
     settings = context.read_settings(args)
     with ready_worker(settings) as worker:
-        plan = Plan.from_json_text(output.read_text(args.plan), args.plan)
+        try:
+            plan = Plan.from_json_text(output.read_text(args.plan), args.plan)
+        except RefusedError as error:  # what it says of partitions is not to be repeated
+            return _told(args, _nothing_sent(args, None), error)
         _check_cluster(args, settings, plan)
         return _apply(args, settings, plan, worker)
 
@@ -127,19 +131,31 @@ def _refused(args: argparse.Namespace, journal: Journal, plan: Plan, error: Refu
     if earlier is not None:
         value = journal.run(earlier).to_json()
     else:
-        value = {
-            "run_id": None,
-            "state": "refused",
-            "mode": args.mode,
-            "plan_id": plan.plan_id,
-            "watched_until": None,
-            "counts": {"not_done": len(plan.partitions)},
-            "partitions": [_not_sent(p, error) for p in plan.partitions],
-            "moves": [],
-            "receipt": None,
-        }
+        rows = [_not_sent(p, error) for p in plan.partitions]
+        value = _nothing_sent(args, plan.plan_id, rows)
     if isinstance(error, ApprovalRequired):
         value["request_id"] = error.request_id
+    return _told(args, value, error)
+
+
+def _nothing_sent(
+    args: argparse.Namespace, plan_id: str | None, rows: Sequence[dict[str, object]] = ()
+) -> dict[str, object]:
+    """With the keys of a run."""
+    return {
+        "run_id": None,
+        "state": "refused",
+        "mode": args.mode,
+        "plan_id": plan_id,
+        "watched_until": None,
+        "counts": {"not_done": len(rows)} if rows else {},
+        "partitions": list(rows),
+        "moves": [],
+        "receipt": None,
+    }
+
+
+def _told(args: argparse.Namespace, value: dict[str, object], error: RefusedError) -> int:
     if args.json:
         output.emit({**value, **error.to_json()}, "", as_json=True)
     else:

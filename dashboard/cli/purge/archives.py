@@ -250,16 +250,18 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
         )
     gone, kept, failed, lines = [], [], [], []
     with _may_delete(settings) as journal:
-        due, now, unproved = _due(args, settings, keep_for)
-        if unproved is not None:
-            kept = [{"url": one.archive.url, **unproved.to_json()} for one in due]
-            said = f"kept {plural(len(due), 'archive')}: {unproved.message}"
-            lines, due = [said, f"next: {unproved.next_step}"], []
-        for found in due:
+        due, unproved = _due(args, settings, keep_for)
+        for why, found_so in unproved:
+            kept += [{"url": one.archive.url, **why.to_json()} for one in found_so]
+            lines += [f"kept {plural(len(found_so), 'archive')}: {why.message}"]
+            lines += [f"next: {why.next_step}"]
+        unseen = False
+        for found, now in due:
             try:
                 refuse_open(found, lambda run_id: _is_open(journal, run_id))
                 _refuse_restoring(found, journal, now)
             except (RefusedError, JournalError) as error:
+                unseen |= isinstance(error, JournalError)
                 kept.append({"url": found.archive.url, **error.to_json()})
                 lines.append(f"kept {found.archive.url}: {error.message}")
                 continue
@@ -272,25 +274,29 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
             lines.append(f"deleted {found.archive.url}: {weight(found)}")
     text = in_lines(lines or ["nothing is older than that"])
     output.emit({"deleted": gone, "kept": kept, "failed": failed}, text, as_json=args.json)
-    return 1 if failed or unproved else 0
+    return 1 if failed or unproved or unseen else 0
 
 
 def _due(
     args: argparse.Namespace, settings: Settings, keep_for: timedelta
-) -> tuple[list[Summary], datetime, RefusedError | None]:
-    """What is older than it is kept, and now; or why nobody knows what time it is."""
-    from dashboard.archive.proved_clock import proved_now
+) -> tuple[list[tuple[Summary, datetime]], list[tuple[RefusedError, list[Summary]]]]:
+    """What is older than it is kept, and now by its clock; and what is kept as nobody knows that.
+
+    A clock may be set right meanwhile: what is not old by then is in neither.
+    """
+    from dashboard.archive.proved_clock import proved_times
     from dashboard.archive.summary import expired
 
-    now = utc_now()
-    due = expired(_found(_where(args, settings), args), keep_for, now)
-    if not due:
-        return due, now, None
-    try:
-        now = proved_now(settings, context.open_store(settings.data), due)
-    except RefusedError as error:
-        return due, now, error
-    return expired(due, keep_for, now), now, None  # a clock may be set right meanwhile
+    old = expired(_found(_where(args, settings), args), keep_for, utc_now())
+    due, unproved = [], []
+    times = proved_times(settings, context.open_store(settings.data), old)
+    for cluster_id, told in times.items():
+        its = [one for one in old if one.archive.run.cluster_id == cluster_id]
+        if isinstance(told, RefusedError):
+            unproved.append((told, its))
+        else:
+            due += [(one, told) for one in expired(its, keep_for, told)]
+    return due, unproved
 
 
 @contextmanager
@@ -385,17 +391,28 @@ def _told(settings: Settings, run_id: str) -> str | JournalError | None:
 def _journal_of(
     journal: JournalReads, run_id: str, most: int = _MOST_MOVES
 ) -> Iterator[JournalReads | None]:
-    """The one that knows a run: this journal, or one that its runs were moved to."""
+    """The one that knows a run: this journal, or one that its runs were moved to.
+
+    Raises JournalError where none does, and one of them could not be read.
+    """
     from dashboard.purge.journal.head import journal_in
     from dashboard.purge.journal.reads import JournalReads
 
     with ExitStack() as stack:
         found = journal if journal.has_run(run_id) else None
+        unseen: JournalError | None = None
         for path in map(journal_in, journal.moved_to() if most else ()):
-            if found is None and context.journal_lies_at(path):
-                moved = JournalReads(path, on_network=journal.file.on_network)
-                stack.enter_context(closing(moved))
-                found = stack.enter_context(_journal_of(moved, run_id, most - 1))
+            if found is not None:
+                break
+            try:
+                if context.journal_lies_at(path):
+                    moved = JournalReads(path, on_network=journal.file.on_network)
+                    stack.enter_context(closing(moved))
+                    found = stack.enter_context(_journal_of(moved, run_id, most - 1))
+            except JournalError as error:  # another may know it
+                unseen = error
+        if found is None and unseen is not None:
+            raise unseen
         yield found
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dashboard.archive.restored_topic import Setting
     from dashboard.settings.policies.policy import Policy
     from dashboard.settings.settings import Settings
+    from dashboard.store.snapshots import ClusterStore
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
@@ -85,10 +86,10 @@ def run(args: argparse.Namespace) -> int:
     people.require(settings, context.actor(settings), "operator", "restore records")
     archive = open_archive(args.archive, settings.archive.key_file)
     target = _target(args, settings)
-    done, cluster_id = _restore(args, settings, archive, partitions, target)
+    done, of_cluster = _restore(args, settings, archive, partitions, target)
+    cluster_id, name = of_cluster.cluster_id, context.name_of(of_cluster, target)
     policies, servers = purged_by(settings.policies, args.to_topic), target.bootstrap_servers
     value = {**_to_json(done, archive, cluster_id, servers), "policies": policies}
-    name = target.name or cluster_id
     where = called(name, cluster_id, shared=name != cluster_id)
     output.emit(value, _text(done, where, servers, policies), as_json=args.json)
     return 0 if done.whole else 2
@@ -121,7 +122,7 @@ def _restore(
     archive: Archive,
     partitions: frozenset[int] | None,
     target: context.Target,
-) -> tuple[Restored, str]:
+) -> tuple[Restored, ClusterStore]:
     from dashboard.archive.restore import Goal, Restore
     from dashboard.archive.restored_topic import Notes
     from dashboard.cluster.live import connect
@@ -131,7 +132,8 @@ def _restore(
     store = context.open_store(settings.data)
     with connect(target.client, settings.broker_timeout) as live:
         cluster_id = live.cluster_id()
-        of_cluster = context.known_as(store, cluster_id, target)
+        meant = context.known_as if args.name else context.reached_cluster
+        of_cluster = meant(store, cluster_id, target)
         folder = settings.state_dir / "restores" / cluster_id
         name = f"restore-{archive.run.run_id}"
         goal = Goal(args.to_topic, args.existing, partitions)
@@ -155,7 +157,7 @@ def _restore(
             done = restore.run(goal, utc_now(), offsets_file)
             ended = replace(begun, act="done", records=done.records, whole=done.whole)
             journal.tell_of_archive(ended, utc_now())
-        return done, cluster_id
+        return done, of_cluster
 
 
 def _target(args: argparse.Namespace, settings: Settings) -> context.Target:

@@ -149,6 +149,19 @@ def test_a_refusal_lists_each_partition_as_not_done_beside_the_error(
     assert value["error"]["code"] == "PLAN_EDITED"
 
 
+def test_a_plan_that_was_edited_is_refused_with_the_keys_of_a_run(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says of partitions is not repeated: nobody knows what the plan said."""
+    text = Path("plan.json").read_text()
+    Path("plan.json").write_text(text.replace('"target_offset":600', '"target_offset":900'))
+    assert _apply() == 3
+    value = _printed(capsys)
+    assert (value["run_id"], value["state"], value["receipt"]) == (None, "refused", None)
+    assert (value["mode"], value["partitions"], value["counts"]) == ("wait-all", [], {})
+    assert value["error"]["code"] == "PLAN_EDITED"
+
+
 def test_a_plan_without_a_free_partition_is_refused(
     alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ from dashboard.core.errors import ArchiveError
 from dashboard.domain.acts import Restoration
 from dashboard.purge.journal.archive import archive
 from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.purge.journal.reads import JournalReads
 from dashboard.purge.journal.rows import Options
 from dashboard.purge.receipt.model import KeptRecords
 from dashboard.settings.settings import load
@@ -33,7 +34,7 @@ KEY = Sealer(bytes(range(32)))
 @pytest.fixture(autouse=True)
 def right_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another clock tells what this host's does."""
-    monkeypatch.setattr("dashboard.archive.proved_clock.proved_now", lambda *_: utc_now())
+    monkeypatch.setattr("dashboard.archive.proved_clock.proved_times", archives.proved_at(utc_now))
 
 
 @pytest.fixture
@@ -318,10 +319,33 @@ def test_a_journal_that_was_moved_to_a_closed_folder_is_not_one_that_is_gone(
     (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
     assert "cannot be told: Permission denied" in found["problems"][0]
     (alone / "lowwater.toml").write_text('[archive]\nkeep_for = "1d"\n')
-    monkeypatch.setattr("dashboard.archive.proved_clock.proved_now", lambda *_: later)
-    value = answer(capsys, "archives", "expire", "kept")
+    monkeypatch.setattr(
+        "dashboard.archive.proved_clock.proved_times", archives.proved_at(lambda: later)
+    )
+    value = answer(capsys, "archives", "expire", "kept", exit_code=1)
     assert (value["deleted"], value["failed"]) == ([], []), "and the next ones are looked at"
     assert value["kept"][0]["error"]["code"] == "JOURNAL_FAILED"
+
+
+def test_a_run_is_looked_for_in_each_folder_though_one_is_closed(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    archived(alone, run_id)
+    closed(journal, run_id)
+    later = utc_now() + timedelta(days=1)
+    archive(journal, alone / "old", before=later, who="ann", from_where="host", now=later)
+    honest, shut = context.lies_at, alone / "shut"
+
+    def closed_to_us(path: Path) -> object:
+        if shut in path.parents:
+            raise PermissionError(13, "Permission denied")
+        return honest(path)
+
+    monkeypatch.setattr(context, "lies_at", closed_to_us)
+    honest_moves = JournalReads.moved_to
+    monkeypatch.setattr(JournalReads, "moved_to", lambda found: [shut, *honest_moves(found)])
+    assert answer(capsys, "archives", "verify", "kept")["archives"][0]["ok"]
 
 
 def test_who_deletes_is_told_that_not_all_could_be_counted(

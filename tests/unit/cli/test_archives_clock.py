@@ -34,20 +34,25 @@ class Scene:
         self.capsys, self.where = capsys, where
         self.clusters: dict[str, FakeCluster] = {}
         self.asked: list[str] = []
-        plan = a_plan()
+        self.run_id = self.archive(archives.CLUSTER)
+
+    def archive(self, cluster_id: str, hours_ago: int = 0) -> str:
+        """The id of the run."""
+        plan = a_plan(hours_ago=hours_ago)
         journal = open_default(load())
-        self.run_id, _ = journal.insert(
-            plan, token="click", mode="wait-all", who="ann", from_where="host",
+        run_id, _ = journal.insert(
+            plan, token=cluster_id, mode="wait-all", who="ann", from_where="host",
             typed=plan.confirmation, options=Options(30_000, 500, 2, 0), connection={},
             now=utc_now(),
         )  # fmt: skip
         for state in ("running", "done"):
-            journal.set_run(self.run_id, state, utc_now())
+            journal.set_run(run_id, state, utc_now())
         journal.close()
         archives.write(
-            where, {"orders": {0: archives.records(9)}}, run_id=self.run_id,
-            created_at=utc_now() - timedelta(days=1),
+            self.where, {"orders": {0: archives.records(9)}}, run_id=run_id,
+            cluster_id=cluster_id, created_at=utc_now() - timedelta(days=1),
         )  # fmt: skip
+        return run_id
 
     def knows(self, cluster_id: str, told: datetime | ClusterError | None) -> None:
         """A cluster of the data folder whose controller tells this time."""
@@ -99,24 +104,36 @@ def test_by_a_clock_that_is_wrong_nothing_expires(scene: Scene, host: list[timed
     scene.knows("another", utc_now())
     scene.knows(archives.CLUSTER, utc_now())
     assert "34560000 s ahead of the controller of cluster" in scene.kept()
-    assert scene.asked == [archives.CLUSTER], "one is enough, the archives' own first"
+    assert scene.asked == [archives.CLUSTER]
 
 
-def test_one_clock_that_tells_the_same_is_enough(scene: Scene, host: list[timedelta]) -> None:
-    lost = ClusterError("its brokers are gone", "Start them.", code="CLUSTER_UNREACHABLE")
+def test_no_other_clusters_clock_counts(scene: Scene, host: list[timedelta]) -> None:
+    """One on this very machine, which was resumed and reaches nobody else, tells what it tells."""
+    scene.knows("another", utc_now() + AHEAD)
+    assert "the controller of cluster" in scene.kept() and scene.asked == []
     scene.knows(archives.CLUSTER, None)
-    scene.knows("another", lost)
-    why = scene.kept()
-    assert "its brokers are gone" in why and f"cluster {archives.CLUSTER} tells none" in why
-    scene.knows("third", utc_now() + AHEAD)
-    scene.clusters[archives.CLUSTER].controller_at = lost
-    assert "its brokers are gone" in scene.kept(), "a test cluster on this very host proves nothing"
-    scene.clusters[archives.CLUSTER].controller_at = None
+    assert f"cluster {archives.CLUSTER} tells none" in scene.kept()
+    lost = ClusterError("its brokers are gone", "Start them.", code="CLUSTER_UNREACHABLE")
+    scene.knows(archives.CLUSTER, lost)
+    assert "its brokers are gone" in scene.kept()
+    scene.knows(archives.CLUSTER, utc_now() + AHEAD)
     assert [row["run_id"] for row in scene.expire(0)["deleted"]] == [scene.run_id]
 
 
+def test_an_archive_goes_by_the_clock_of_its_own_cluster_alone(
+    scene: Scene, host: list[timedelta]
+) -> None:
+    """Where archives of two clusters lie in one place, and one of them is far away."""
+    stage = scene.archive("stage", 1)
+    scene.knows("stage", utc_now() + AHEAD)
+    value = scene.expire(1)
+    assert [row["run_id"] for row in value["deleted"]] == [stage]
+    assert [archives.CLUSTER in row["url"] for row in value["kept"]] == [True]
+    assert value["kept"][0]["error"]["code"] == "CLOCK_UNPROVED"
+
+
 def test_where_nobody_tells_the_time_nothing_expires(scene: Scene, host: list[timedelta]) -> None:
-    assert "no other clock tells whether this host's is right (none known)" in scene.kept()
+    assert "no other clock tells whether this host's is right (the controller of" in scene.kept()
     assert answer(scene.capsys, "archives", "list", scene.where)["archives"]
     host[:] = [timedelta(0)]
     assert scene.expire(0) == {"deleted": [], "kept": [], "failed": []}, "nobody is asked"

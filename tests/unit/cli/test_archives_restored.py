@@ -70,7 +70,7 @@ class Scene:
 @pytest.fixture(autouse=True)
 def right_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another clock tells what this host's does."""
-    monkeypatch.setattr("dashboard.archive.proved_clock.proved_now", lambda *_: utc_now())
+    monkeypatch.setattr("dashboard.archive.proved_clock.proved_times", archives.proved_at(utc_now))
 
 
 @pytest.fixture

@@ -53,6 +53,17 @@ def host(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     made.stop_broker()
 
 
+def test_no_sweep_acts_where_the_state_folder_is_a_link_to_a_disk_that_is_not_mounted(
+    host: Host, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What ends there is not surely nothing: the journal with its stop comes back with the disk."""
+    line = ["orphans", "sweep", "--log-dirs", str(host.log_dir), "--bootstrap-server", "k:1"]
+    (alone / "state").symlink_to(alone / "volume" / "lowwater")
+    error = answer(capsys, *line, "--verdicts", "v.json", "--apply", exit_code=70)["error"]
+    assert f"{alone / 'state'} is a link to nothing" in error["message"]
+    assert host.stray.is_dir()
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
 def test_no_sweep_acts_past_a_stop_that_it_cannot_see(
     host: Host, unseen: Callable[[int], None], capsys: pytest.CaptureFixture[str], number: int

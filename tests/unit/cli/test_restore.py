@@ -116,9 +116,23 @@ def test_an_address_that_leads_to_another_cluster_by_now_is_refused(
     answer(capsys, *RESTORE, "--cluster", "prod-eu", "--name", "prod-new")
 
 
-def test_the_right_cluster_by_another_name_of_the_settings_is_taken(
+def test_a_cluster_that_the_data_folder_knows_by_another_name_is_asked_about(
     reached: list[Mapping[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known("cluster-1", "stage")
-    answer(capsys, *RESTORE, "--cluster", "staging")
-    assert reached[-1]["bootstrap.servers"] == "staging:1"
+    """Settings whose section has production's address by a slip, or a cluster that was renamed."""
+    known("cluster-1", "prod-eu")
+    assert refused(capsys, "--cluster", "staging") == "CLUSTER_MISMATCH"
+    assert not Path("state/restores").exists()
+    answer(capsys, *RESTORE, "--cluster", "staging", "--name", "staging")
+    answer(capsys, *RESTORE, "--cluster", "prod-eu", "--existing")
+
+
+def test_of_two_with_the_same_name_the_one_is_taken_whose_id_is_given(
+    reached: list[Mapping[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    known("eu", "prod")
+    known("us", "prod")
+    assert refused(capsys, "--cluster", "prod") == "CLUSTER_AMBIGUOUS"
+    assert main([*RESTORE, "--cluster", "eu"]) == 0
+    assert "of cluster prod (eu)" in capsys.readouterr().out
+    assert reached[-1]["bootstrap.servers"] == "eu:1"
