@@ -56,7 +56,7 @@ def commit_offsets(
         request = _request(wire, group_id, offsets)
         if not may_leave():
             raise called_off("the offsets were", "they stand")
-        return wire.ask(lambda _: request, deadline)
+        return wire.ask_now_or_never(lambda _: request, deadline)
 
     answer = connection.ask(coordinator, ask, once=True)
     found = {

@@ -63,7 +63,7 @@ def delete_records(
         request = _request(version, targets, timeout_ms, leader_only)
         if not may_leave():
             raise called_off("the request was", "it stands")
-        return wire.ask(lambda _: request, deadline)
+        return wire.ask_now_or_never(lambda _: request, deadline)
 
     # The leader waits up to timeout_ms for its followers, then still has to answer.
     patience = timeout_ms / 1000 + connection.timeout_seconds

@@ -81,14 +81,23 @@ def _asked(
 
 
 def _settled(before: GroupOffsetsAnswer, later: GroupOffsetsAnswer) -> GroupOffsetsAnswer:
-    """`before`, with what a later look tells of the offsets that were inside a transaction."""
+    """`before`, with what a later look tells of the offsets that were inside a transaction, and of
+    those that went back meanwhile.
+    """
     told = {place_of(o): o for o in later.offsets}
     # A first commit is in no answer while its transaction is open: it comes with a later one.
-    kept = {
-        place_of(o): o for o in before.offsets if o.error != _UNSTABLE or place_of(o) not in told
-    }
+    kept = {place_of(o): o for o in before.offsets if not _counts(told.get(place_of(o)), before=o)}
     offsets = tuple(sorted((told | kept).values(), key=place_of))
     return replace(before, offsets=offsets, streams=before.streams | later.streams)
+
+
+def _counts(later: GroupOffset | None, *, before: GroupOffset) -> bool:
+    """Whether a later answer takes the place of the one before."""
+    if later is None or before.error == _UNSTABLE:
+        return later is not None
+    if later.error or before.error:
+        return False
+    return (later.committed_offset or 0) < (before.committed_offset or 0)
 
 
 def place_of(offset: GroupOffset) -> tuple[str, str, int]:

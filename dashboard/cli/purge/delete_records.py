@@ -58,7 +58,9 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--timeout-ms", type=int, metavar="N", help="the request's own timeout")
     parser.add_argument(
-        "--yes", action="store_true", help="lift what may be lifted, but no-history; do not ask"
+        "--yes",
+        action="store_true",
+        help="do not ask; lift what may be lifted, but no-history of a purge from another folder",
     )
     add_version(parser)
 

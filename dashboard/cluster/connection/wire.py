@@ -35,6 +35,7 @@ T = TypeVar("T")
 _SESSION_SHARE = 0.85
 _METADATA_SPOKEN = 12
 _LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
+_TAKEN_WITHIN_MS = 5000
 
 
 class Wire:
@@ -88,6 +89,28 @@ class Wire:
         answer = self._exchange(make(self), deadline)
         self.heard(getattr(answer, "cluster_id", None))
         return answer
+
+    def ask_now_or_never(self, make: Callable[[Wire], Any], deadline: float) -> Any:
+        """The same for a request that changes something by what was just seen.
+
+        What the broker's machine has not acknowledged within 5 s, or when this connection ends or
+        its process is killed, is never delivered: the kernel would try for minutes, and the
+        request come long after the look that it goes by.
+        """
+        assert self._socket is not None
+        self._lingers(0)
+        with suppress(AttributeError, OSError):  # Linux alone has it
+            unacknowledged = socket.TCP_USER_TIMEOUT
+            self._socket.setsockopt(socket.IPPROTO_TCP, unacknowledged, _TAKEN_WITHIN_MS)
+        answer = self.ask(make, deadline)
+        self._lingers(None)
+        return answer
+
+    def _lingers(self, seconds: int | None) -> None:
+        """What closing does with bytes that are on their way: 0 drops them; None: as usual."""
+        assert self._socket is not None
+        linger = struct.pack("ii", seconds is not None, seconds or 0)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
     def heard(self, cluster_id: str | None) -> None:
         """Hold the cluster id of an answer against the connection's. A proxy may pass each

@@ -18,6 +18,7 @@ from dashboard.core.errors import (
     ArchiveError,
     ClusterError,
     LowwaterError,
+    PlanError,
     RefusedError,
     SettingsError,
     StoreError,
@@ -25,11 +26,8 @@ from dashboard.core.errors import (
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.archive_gate import Proofs, refuse_without_archive
-from dashboard.purge.execute.archiving import (
-    FAILURES,
-    INCOMPLETE,
-    Archiving,
-)
+from dashboard.purge.execute.archiving import FAILURES, INCOMPLETE, Archiving
+from dashboard.purge.execute.fresh import Fresh
 from dashboard.purge.execute.move_waived import Mover
 from dashboard.purge.execute.readback import Seen, read_back
 from dashboard.purge.execute.recheck import Rechecked, recheck
@@ -285,18 +283,18 @@ class Execution:
             in_place = (
                 self.archiving.in_place([row.key for row in pending]) if self.archiving else None
             )
-            look = self._watch.mark()
-            checked, before = self._look(pending, look.at, with_polls=kept is None)
+            began = self._watch.mark()
+            checked, before = self._look(pending, began.at, with_polls=kept is None)
             proofs: Proofs = {}
             if self.archiving is not None and in_place is not None:
                 checked, proofs = self.archiving.gate(checked, in_place)
-        except (
-            ClusterError,
-            SettingsError,
-            StoreError,
-            ArchiveError,
-        ) as error:  # nothing to judge it by
-            self._unreadable(error)
+            look = Fresh.now_ready(self._watch, began)  # before the journal, which may wait
+        except PlanError as error:  # more guards than can be told
+            code, why_all = error.code, error.message
+            self._hold_back("refused", pending, lambda row: not_sent(row, code, why_all), code=code)
+            return True
+        except (ClusterError, SettingsError, StoreError, ArchiveError) as error:
+            self._unreadable(error)  # nothing to judge it by
             return False
         by_key = {row.key: row for row in pending}
         if why := checked.refused:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from dashboard.core.clock import Mark, Stopwatch
+from dashboard.core.clock import Stopwatch
 from dashboard.core.errors import ANSWER_LOST, NOT_SENT, BrokerError, ClusterError
 from dashboard.domain.model import (
     TOPIC_AUTHORIZATION_FAILED,
@@ -56,14 +56,14 @@ class Sender:
         self,
         rows: Mapping[TopicPartition, PartitionRow],
         allowed: Mapping[TopicPartition, PartitionFacts],
-        look: Mark,
+        look: Fresh,
         *,
         only_one: bool = False,
         silent: Collection[TopicPartition] | None = None,
     ) -> bool:
         """Send what is still fresh; whether a request left. JournalError ends everything.
 
-        `look`: when the last look at the cluster began.
+        `look`: the last one at the cluster, and how long it counts.
         `silent` are partitions with a replica that did not answer just now; None: not read yet.
         """
         waiting = [rows[key] for key in sorted(allowed)]
@@ -76,16 +76,15 @@ class Sender:
         if only_one:
             leader, queue = next(iter(sorted(queues.items())))
             queues = {leader: [queue[0][:1]]}
-        counts = Fresh.now_ready(self.watch, look)
         in_flight = max(1, self.run.options.requests_in_flight)
         with ThreadPoolExecutor(max(1, len(queues) * in_flight)) as pool:
             for leader, queue in sorted(queues.items()):
                 for _ in range(min(in_flight, len(queue))):
-                    pool.submit(self._work, leader, queue, allowed, counts)
+                    pool.submit(self._work, leader, queue, allowed, look)
         if self._failure:
             raise self._failure[0]
         if self._late and not self._asked:
-            self._note(waiting, OUTDATED, counts.outdated)
+            self._note(waiting, OUTDATED, look.outdated)
         return self._sent > 0
 
     def _work(

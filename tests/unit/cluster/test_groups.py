@@ -307,6 +307,31 @@ def test_groups_that_commit_in_transactions_all_the_time_are_all_read_in_the_end
     assert asked == [["billing", "old"], ["billing"]], "those that told are asked no more"
 
 
+def test_an_offset_that_goes_back_while_another_one_is_waited_for_counts(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    """One instance begins anew while the transaction of another is open; one that came on stays."""
+    looks = 0
+
+    def moved(request: Any, version: int) -> Any:
+        nonlocal looks
+        looks += 1
+        answer = committed_answer(request, version)
+        for group in answer.groups:
+            (first,) = group.topics[0].partitions
+            for number, offset in ((1, 100 if looks == 1 else 10), (2, 100 * looks)):
+                other = copy(first)
+                other.partition_index, other.committed_offset = number, offset
+                group.topics[0].partitions.append(other)
+            first.error_code = 88 * (looks == 1)
+        return answer
+
+    brokers[0].answers[9] = moved
+    offsets = [(o.group_id, o.partition, o.committed_offset) for o in read(*brokers).offsets]
+    told = [(0, 50), (1, 10), (2, 100)]
+    assert offsets == [(group, *one) for group in ("billing", "old") for one in told]
+
+
 def test_a_first_commit_that_shows_while_another_one_is_waited_for_is_kept(
     brokers: tuple[FakeBroker, FakeBroker],
 ) -> None:

@@ -32,6 +32,7 @@ from dashboard.purge.execute.archiving import (
 )
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.execute.execute import Execution
+from dashboard.purge.execute.fresh import Fresh
 from dashboard.purge.execute.send import Sender
 from dashboard.purge.journal.rows import Options, RunView
 from dashboard.purge.plan.facts import partition_facts
@@ -504,7 +505,7 @@ def test_the_sender_itself_lets_nothing_leave_without_a_proof(room: ArchiveRoom)
     watch = Stopwatch(room.clock, room.clock.steady)
     sender = Sender(room.live, room.journal, run, watch, lambda: True, lambda _: None)
     with pytest.raises(RefusedError) as refused:
-        sender.send({row.key: row for row in rows}, facts, watch.mark())
+        sender.send({row.key: row for row in rows}, facts, Fresh.now_ready(watch, watch.mark()))
     assert (refused.value.code, room.live.sent) == ("ARCHIVE_INCOMPLETE", [])
 
 

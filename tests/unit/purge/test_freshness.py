@@ -107,6 +107,37 @@ def test_a_group_that_is_reset_while_the_journal_is_busy_is_seen(room: Room) -> 
     assert [sorted(k.partition for k in targets) for _, targets, _ in room.live.sent] == [[1, 2]]
 
 
+def test_a_look_counts_no_longer_because_the_journal_was_busy_after_it(room: Room) -> None:
+    """It was as good as a look that takes so long: for twice as long as the journal had waited."""
+    run_id = room.queue(room.plan(), timeout_ms=60_000)
+    honest = room.journal.write_baseline
+    waits = [13.0]
+
+    def busy(*given: Any) -> None:
+        honest(*given)
+        if waits:
+            room.clock.sleep(waits.pop())
+            room.live.offsets_of.update(a={0: 0, 1: 60, 2: 60})
+
+    room.journal.write_baseline = busy  # type: ignore[method-assign]
+    room.execution(run_id).execute()
+    first, *rest = room.journal.partitions(run_id)
+    assert (first.state, first.error, first.was_sent) == ("not_done", "unread-by-group", False)
+    assert {r.state for r in rest} == {"done"}
+
+
+def test_more_guards_than_can_be_told_refuse_and_end_no_worker(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = room.queue(room.plan())
+    monkeypatch.setattr("dashboard.purge.plan.standing._MOST_GUARDS", -1)
+    room.execution(run_id).execute()
+    view = room.journal.run(run_id)
+    assert (view.run.state, errors(view)) == ("refused", {("not_done", "TOO_MANY_GUARDS")})
+    assert "more than a plan can tell" in str(view.partitions[0].message)
+    assert room.live.sent == []
+
+
 def test_a_group_that_is_reset_while_the_connection_is_made_is_seen(room: Room) -> None:
     """TLS and signing in may take as long as a broker is waited for."""
     run_id = room.queue(room.plan(), timeout_ms=60_000)
