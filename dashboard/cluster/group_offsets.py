@@ -81,23 +81,27 @@ def _asked(
 
 
 def _settled(before: GroupOffsetsAnswer, later: GroupOffsetsAnswer) -> GroupOffsetsAnswer:
-    """`before`, with what a later look tells of the offsets that were inside a transaction, and of
-    those that went back meanwhile.
+    """`before`, with what a later look tells of the groups that had an offset inside a transaction:
+    of that one, and of those that went back, or are gone, meanwhile.
     """
     told = {place_of(o): o for o in later.offsets}
+    again = {o.group_id for o in before.offsets if o.error == _UNSTABLE} - later.errors.keys()
     # A first commit is in no answer while its transaction is open: it comes with a later one.
-    kept = {place_of(o): o for o in before.offsets if not _counts(told.get(place_of(o)), before=o)}
-    offsets = tuple(sorted((told | kept).values(), key=place_of))
-    return replace(before, offsets=offsets, streams=before.streams | later.streams)
+    offsets = [_newest(o, told.pop(place_of(o), None), o.group_id in again) for o in before.offsets]
+    found = tuple(sorted((*offsets, *told.values()), key=place_of))
+    return replace(before, offsets=found, streams=before.streams | later.streams)
 
 
-def _counts(later: GroupOffset | None, *, before: GroupOffset) -> bool:
-    """Whether a later answer takes the place of the one before."""
-    if later is None or before.error == _UNSTABLE:
-        return later is not None
-    if later.error or before.error:
-        return False
-    return (later.committed_offset or 0) < (before.committed_offset or 0)
+def _newest(before: GroupOffset, later: GroupOffset | None, answered: bool) -> GroupOffset:
+    """What counts of two answers; `answered`: the group's later one came, with or without it."""
+    if before.error == _UNSTABLE:
+        return later or before
+    if before.error:
+        return before
+    if later is None:  # deleted, with its group or alone
+        return replace(before, committed_offset=None, leader_epoch=None) if answered else before
+    back = (later.committed_offset or 0) < (before.committed_offset or 0)
+    return later if back and not later.error else before
 
 
 def place_of(offset: GroupOffset) -> tuple[str, str, int]:

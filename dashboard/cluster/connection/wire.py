@@ -35,7 +35,7 @@ T = TypeVar("T")
 _SESSION_SHARE = 0.85
 _METADATA_SPOKEN = 12
 _LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
-_TAKEN_WITHIN_MS = 5000
+_TAKEN_WITHIN_MS = 15_000  # a network that pauses for some ten seconds loses nothing
 
 
 class Wire:
@@ -93,9 +93,9 @@ class Wire:
     def ask_now_or_never(self, make: Callable[[Wire], Any], deadline: float) -> Any:
         """The same for a request that changes something by what was just seen.
 
-        What the broker's machine has not acknowledged within 5 s, or when this connection ends or
-        its process is killed, is never delivered: the kernel would try for minutes, and the
-        request come long after the look that it goes by.
+        What the other end (a proxy, too) has not acknowledged within 15 s, or when this connection
+        ends or its process is killed, is never delivered: the kernel would try for minutes, and
+        the request come long after the look that it goes by.
         """
         assert self._socket is not None
         self._lingers(0)

@@ -290,6 +290,7 @@ class Execution:
                 checked, proofs = self.archiving.gate(checked, in_place)
             look = Fresh.now_ready(self._watch, began)  # before the journal, which may wait
         except PlanError as error:  # more guards than can be told
+            self._refused = RefusedError(error.message, error.next_step, code=error.code)
             code, why_all = error.code, error.message
             self._hold_back("refused", pending, lambda row: not_sent(row, code, why_all), code=code)
             return True

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
+import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,19 +75,45 @@ def test_what_was_not_taken_is_dropped_once_nobody_waits_for_its_answer(
     assert delivered(stuck, "ask_now_or_never") < SENT
 
 
+@contextmanager
+def frozen(there: socket.socket) -> Iterator[None]:
+    """Every segment that comes for this end is lost on its way, as when a network pauses."""
+    drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF_RET 0
+    program = struct.pack("HL", 1, ctypes.addressof(drop_all))
+    there.setsockopt(socket.SOL_SOCKET, 26, program)  # SO_ATTACH_FILTER
+    yield
+    there.setsockopt(socket.SOL_SOCKET, 27, 0)  # SO_DETACH_FILTER
+
+
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone has it")
-def test_the_kernel_tries_for_as_long_as_a_look_counts_and_no_longer(stuck: socket.socket) -> None:
+@pytest.mark.parametrize(("ask", "comes"), [("ask", True), ("ask_now_or_never", False)])
+def test_what_a_frozen_network_kept_from_the_broker_does_not_come_when_it_is_back(
+    stuck: socket.socket, monkeypatch: pytest.MonkeyPatch, ask: str, comes: bool
+) -> None:
+    """While its answer is waited for: for a wait-all purge that may be minutes."""
+    monkeypatch.setattr("dashboard.cluster.connection.wire._TAKEN_WITHIN_MS", 500)
     host, port = stuck.getsockname()
     wire = Wire(host, port, read_security({"bootstrap.servers": f"{host}:{port}"}), Owner())
     wire._connect(time.monotonic() + 5)
-    told = []
+    there, _ = stuck.accept()
+    asked: Any = getattr(wire, ask)
 
-    def make(_: Wire) -> Frame:
-        assert wire._socket is not None
-        ours = wire._socket
-        told.append(ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
-        return Frame()
+    def waits() -> None:
+        with pytest.raises(ClusterError) as lost:
+            asked(lambda _: Frame(), time.monotonic() + 3)
+        assert lost.value.code == "ANSWER_LOST"
 
-    with pytest.raises(ClusterError):
-        wire.ask_now_or_never(make, time.monotonic() + 0.1)
-    assert told == [5000]
+    with there, ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("dashboard.cluster.connection.wire.response_to", lambda _: SimpleNamespace)
+        with frozen(there):
+            waiting = pool.submit(waits)
+            if comes:
+                time.sleep(0.5)
+            else:
+                waiting.result(2)  # the kernel gave up, before anybody stopped waiting
+        there.settimeout(2)
+        with suppress(TimeoutError, ConnectionResetError):
+            assert bool(there.recv(1)) is comes
+            comes = False
+        assert not comes
+        waiting.result()

@@ -135,6 +135,8 @@ def test_more_guards_than_can_be_told_refuse_and_end_no_worker(
     view = room.journal.run(run_id)
     assert (view.run.state, errors(view)) == ("refused", {("not_done", "TOO_MANY_GUARDS")})
     assert "more than a plan can tell" in str(view.partitions[0].message)
+    assert view.run.error is not None and view.run.error["code"] == "TOO_MANY_GUARDS"
+    assert "Plan fewer topics at once" in view.run.error["next"]
     assert room.live.sent == []
 
 
