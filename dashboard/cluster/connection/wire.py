@@ -23,6 +23,7 @@ from dashboard.cluster.protocol.messages import (
     MetadataRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
+    decoded,
     error_name,
     response_to,
     skip_tags,
@@ -258,7 +259,7 @@ class Wire:
     def _exchange(self, request: Any, deadline: float) -> Any:
         response = response_to(request)
         return self._round_trip(
-            self._encoded(request), lambda answer: response.decode(answer, header=True), deadline
+            self._encoded(request), lambda answer: decoded(response, answer), deadline
         )
 
     def _encoded(self, request: Any) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from dashboard.cluster import schemas
@@ -44,7 +45,7 @@ from kafka.protocol.metadata import (  # noqa: E402
     MetadataResponse,
 )
 
-__all__ = ["ApiVersionsRequest", "MetadataRequest", "for_code", "response_to"]
+__all__ = ["ApiVersionsRequest", "MetadataRequest", "decoded", "for_code", "response_to"]
 
 
 class SaslHandshakeRequest(ApiMessage):  # type: ignore[misc]
@@ -282,6 +283,25 @@ def response_to(request: Any) -> Any:
     its own, which knows no LeaderOnly.
     """
     return _RESPONSES[request.API_KEY][request.API_VERSION]
+
+
+_DECODERS = Lock()
+_DECODED: set[Any] = set()
+
+
+def decoded(response: Any, answer: memoryview[int]) -> Any:
+    """The answer, its header included, as a message of the class of `response_to`.
+
+    kafka-python makes a class's decoder at its first answer, with the class in a place that all
+    threads share: of two that do so at once one leaves a decoder that raises TypeError for as long
+    as this process lives. So first answers are decoded one after another.
+    """
+    if response in _DECODED:
+        return response.decode(answer, header=True)
+    with _DECODERS:
+        found = response.decode(answer, header=True)
+    _DECODED.add(response)
+    return found
 
 
 # Kafka's error codes by name, and which of them a read may simply try again.
