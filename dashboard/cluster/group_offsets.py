@@ -98,9 +98,11 @@ def _newest(before: GroupOffset, later: GroupOffset | None, answered: bool) -> G
         return later or before
     if before.error:
         return before
+    if before.committed_offset is None:  # a first commit, or one that was not seen for a moment
+        return later or before
     if later is None:  # deleted, with its group or alone
         return replace(before, committed_offset=None, leader_epoch=None) if answered else before
-    back = (later.committed_offset or 0) < (before.committed_offset or 0)
+    back = (later.committed_offset or 0) < before.committed_offset
     return later if back and not later.error else before
 
 

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.core.clock import format_time
-from dashboard.core.errors import ClusterError, LowwaterError, OtherClusterError, StoreError
+from dashboard.core.errors import (
+    ClusterError,
+    LowwaterError,
+    OtherClusterError,
+    StoreError,
+    without_frames,
+)
 from dashboard.domain.columns import Names, Sizes, place
 from dashboard.domain.model import Broker, GroupListing
 from dashboard.history.epoch_ends import ASKED_OF
@@ -328,7 +334,7 @@ def _answer(
     try:
         answer = future.result()
     except ClusterError as error:
-        reading.fail(name, "cluster", error.message)
+        reading.fail(name, "cluster", without_frames(error).message)
         progress(f"{name}: {error.message}")
         return None
     progress(f"{name}: read in {reading.durations[name]:.2f} s")

@@ -17,11 +17,11 @@ STRINGS = pa.list_(pa.string())
 
 def records(table: pa.Table, kind: type[_T]) -> list[_T]:
     """The rows of a table as records, whose fields bear its columns' names; others are left out."""
-    import msgspec  # what runs beside Spark's tasks reads no records
+    from dashboard.core.canonical import read  # what runs beside Spark's tasks reads no records
 
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
     mine = table.select([name for name in table.column_names if name in names])
-    return msgspec.convert(mine.to_pylist(), list[kind])  # type: ignore[valid-type]
+    return read(mine.to_pylist(), list[kind])  # type: ignore[valid-type]
 
 
 def column(table: pa.Table, name: str) -> pa.Array:

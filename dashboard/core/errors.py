@@ -22,6 +22,10 @@ LowwaterError
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+_E = TypeVar("_E", bound=BaseException)
+
 
 class LowwaterError(Exception):
     """Base of the tree.
@@ -204,3 +208,18 @@ def unexpected(error: Exception) -> LowwaterError:
         f"unexpected {type(error).__name__}: {str(error)[:200]}",
         "The service tries again; please report it.",
     )
+
+
+def without_frames(error: _E) -> _E:
+    """The error, rid of the tracebacks of itself and of its causes.
+
+    A future keeps its error, and that each frame that it passed, one of which waits for the future:
+    a circle with all that its callers hold, a snapshot's tables, until garbage is looked for.
+    """
+    rest: list[BaseException | None] = [error]
+    while rest:
+        one = rest.pop()
+        if one is not None and one.__traceback__ is not None:
+            one.__traceback__ = None
+            rest += [one.__cause__, one.__context__]
+    return error

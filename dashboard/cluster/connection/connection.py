@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from dashboard.cluster.connection.own_certificate import Owner
 from dashboard.cluster.connection.security import Security, read_security
 from dashboard.cluster.connection.wire import Wire, metadata_of_nothing
-from dashboard.core.errors import BrokerError, ClusterError, OtherClusterError
+from dashboard.core.errors import BrokerError, ClusterError, OtherClusterError, without_frames
 
 Ask = Callable[[Wire, float], Any]
 T = TypeVar("T")
@@ -194,7 +194,8 @@ class Connection:
         self, address: tuple[str, int], question: Ask, patience: float, once: bool = False
     ) -> Any:
         if self._is_silent(address):
-            raise self._failures[address]
+            kept = self._failures[address]  # each that is raised gathers frames of its own
+            raise ClusterError(kept.message, kept.next_step, retriable=True)
         deadline = time.monotonic() + patience
         used = None if once else self._take_idle(address)
         if used is not None:
@@ -404,7 +405,7 @@ def _settled(future: Future[Any]) -> Any:
     try:
         return future.result()
     except ClusterError as error:
-        return error
+        return without_frames(error)
 
 
 def chunks(items: Iterable[T], size: int) -> list[list[T]]:

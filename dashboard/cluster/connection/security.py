@@ -288,7 +288,8 @@ class OidcTokens:
     def _fetch(self, deadline: float) -> None:
         began = time.monotonic()
         if self._failure is not None and began < self._failed_until:
-            raise self._failure
+            kept = self._failure  # each that is raised gathers frames of its own
+            raise ClusterError(kept.message, kept.next_step, code=kept.code)
         try:
             self._refresh(deadline)
         except ClusterError as error:

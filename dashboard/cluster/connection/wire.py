@@ -23,7 +23,6 @@ from dashboard.cluster.protocol.messages import (
     MetadataRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
-    decoded,
     error_name,
     response_to,
     skip_tags,
@@ -111,7 +110,8 @@ class Wire:
         """What closing does with bytes that are on their way: 0 drops them; None: as usual."""
         assert self._socket is not None
         linger = struct.pack("ii", seconds is not None, seconds or 0)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        with suppress(OSError):  # another thread closed it
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
     def heard(self, cluster_id: str | None) -> None:
         """Hold the cluster id of an answer against the connection's. A proxy may pass each
@@ -259,7 +259,7 @@ class Wire:
     def _exchange(self, request: Any, deadline: float) -> Any:
         response = response_to(request)
         return self._round_trip(
-            self._encoded(request), lambda answer: decoded(response, answer), deadline
+            self._encoded(request), lambda answer: response.decode(answer, header=True), deadline
         )
 
     def _encoded(self, request: Any) -> bytes:

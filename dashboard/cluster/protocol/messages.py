@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from functools import cache
-from threading import Lock
 from typing import Any
 
 from dashboard.cluster import schemas
@@ -45,7 +44,7 @@ from kafka.protocol.metadata import (  # noqa: E402
     MetadataResponse,
 )
 
-__all__ = ["ApiVersionsRequest", "MetadataRequest", "decoded", "for_code", "response_to"]
+__all__ = ["ApiVersionsRequest", "MetadataRequest", "for_code", "response_to"]
 
 
 class SaslHandshakeRequest(ApiMessage):  # type: ignore[misc]
@@ -276,6 +275,13 @@ _RESPONSES: dict[int, Any] = {
 }
 
 
+# kafka-python keeps a weak reference there, and the class itself while it makes a decoder, at the
+# first answer. Of two threads that had one at once one met the reference: its decoder raised
+# TypeError for as long as the process lived.
+for _response in _RESPONSES.values():
+    _response._struct._data_class = _response
+
+
 def response_to(request: Any) -> Any:
     """The class that decodes the answer to `request`, in the request's version.
 
@@ -283,25 +289,6 @@ def response_to(request: Any) -> Any:
     its own, which knows no LeaderOnly.
     """
     return _RESPONSES[request.API_KEY][request.API_VERSION]
-
-
-_DECODERS = Lock()
-_DECODED: set[Any] = set()
-
-
-def decoded(response: Any, answer: memoryview[int]) -> Any:
-    """The answer, its header included, as a message of the class of `response_to`.
-
-    kafka-python makes a class's decoder at its first answer, with the class in a place that all
-    threads share: of two that do so at once one leaves a decoder that raises TypeError for as long
-    as this process lives. So first answers are decoded one after another.
-    """
-    if response in _DECODED:
-        return response.decode(answer, header=True)
-    with _DECODERS:
-        found = response.decode(answer, header=True)
-    _DECODED.add(response)
-    return found
 
 
 # Kafka's error codes by name, and which of them a read may simply try again.

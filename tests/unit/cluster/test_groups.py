@@ -337,6 +337,30 @@ def test_an_offset_that_goes_back_or_away_while_another_one_is_waited_for_counts
     assert offsets == [(group, *one) for group in ("billing", "old") for one in told]
 
 
+def test_an_offset_that_one_look_does_not_show_is_told_by_the_next(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    """Deleted and committed anew within the second, or hidden for a moment."""
+    looks = 0
+
+    def gone_for_a_moment(request: Any, version: int) -> Any:
+        nonlocal looks
+        looks += 1
+        answer = committed_answer(request, version)
+        for group in answer.groups:
+            (first,) = group.topics[0].partitions
+            other = copy(first)
+            other.partition_index, other.committed_offset = 1, 100 if looks == 1 else 40
+            if looks != 2:
+                group.topics[0].partitions.append(other)
+            first.error_code = 88 * (looks < 3)
+        return answer
+
+    brokers[0].answers[9] = gone_for_a_moment
+    offsets = [(o.group_id, o.partition, o.committed_offset) for o in read(*brokers).offsets]
+    assert offsets == [(g, n, at) for g in ("billing", "old") for n, at in ((0, 50), (1, 40))]
+
+
 def test_a_first_commit_that_shows_while_another_one_is_waited_for_is_kept(
     brokers: tuple[FakeBroker, FakeBroker],
 ) -> None:
