@@ -166,7 +166,7 @@ def test_the_pasted_lines_give_a_principal_what_doctor_then_finds(
     if role == rights.OPERATOR:
         lines += rights.commands(role, f"User:{user}")
     for line in lines:
-        kafka_acls(kafka_jars, local.bootstrap, shlex.split(line)[1:])
+        kafka_acls(kafka_jars, shlex.split(line.replace("HOST:PORT", local.bootstrap))[1:])
     client = principals.client(secured_cluster, user)
     config = tmp_path / "client.properties"
     config.write_text("".join(f"{k}={v}\n" for k, v in client.items()))
@@ -183,9 +183,8 @@ def test_the_pasted_lines_give_a_principal_what_doctor_then_finds(
     assert lost == (set() if role == rights.OPERATOR else changing)
 
 
-def kafka_acls(jars: KafkaJars, bootstrap: str, words: list[str]) -> None:
+def kafka_acls(jars: KafkaJars, words: list[str]) -> None:
     """Kafka's own tool, with its words."""
     tool = [*class_data.java(jars), "org.apache.kafka.tools.AclCommand"]
-    whole = [*tool, "--bootstrap-server", bootstrap, *words]
-    done = subprocess.run(whole, check=False, capture_output=True, text=True)
+    done = subprocess.run([*tool, *words], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
