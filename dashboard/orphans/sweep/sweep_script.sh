@@ -144,7 +144,7 @@ check_log_dir() {
 	[ -r /proc/locks ] || { why='/proc/locks cannot be read: is this the broker'\''s host?'; return 1; }
 	inode=$(stat -c %i "$fd/8/.lock" 2>/dev/null) || inode=none
 	broker=
-	for _ in 1 2 3; do # the list is read in pieces: a lock may be missed while others change
+	for _ in 1 2 3 4 5 6 7 8 9 10; do # the list is read in pieces: a lock may be missed while others change
 		[ -n "$broker" ] || broker=$(sed -n \
 			"s/^[0-9]*: POSIX *ADVISORY *WRITE \([0-9-]*\) $(disk_of 8):$inode .*/\1/p" /proc/locks | sed -n 1p)
 	done
