@@ -100,6 +100,7 @@ printf '%s\n' "$@" >"$work/commands"
 # It starts in the background, so that a signal finds this shell listening; Ctrl-C is made heard again.
 setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child sh -euc '
   root=$1 commands=$2
+  mount --bind "$root" "$root" # as a machine has it: in a chroot alone no list of mounts names what / lies on
   mount -t proc proc "$root/proc"
   mount -t sysfs -o ro sysfs "$root/sys"
   mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
