@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -298,15 +298,21 @@ def test_a_run_that_was_moved_out_of_the_journal_is_closed(
     assert not folder.exists()
 
 
+def moved_to_old(alone: Path, journal: Journal, run_id: str) -> datetime:
+    """An archive whose run, closed, lies in another journal by now; when that was."""
+    archived(alone, run_id)
+    closed(journal, run_id)
+    later = utc_now() + timedelta(days=1)
+    archive(journal, alone / "old", before=later, who="ann", from_where="host", now=later)
+    return later
+
+
 def test_a_journal_that_was_moved_to_a_closed_folder_is_not_one_that_is_gone(
     alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Whether the chain tells of these commits is then not known."""
-    archived(alone, run_id)
-    closed(journal, run_id)
-    later = utc_now() + timedelta(days=1)
-    archive(journal, alone / "old", before=later, who="ann", from_where="host", now=later)
+    later = moved_to_old(alone, journal, run_id)
     assert answer(capsys, "archives", "verify", "kept")["archives"][0]["ok"]
     honest = context.lies_at
 
@@ -331,10 +337,7 @@ def test_a_run_is_looked_for_in_each_folder_though_one_is_closed(
     alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    archived(alone, run_id)
-    closed(journal, run_id)
-    later = utc_now() + timedelta(days=1)
-    archive(journal, alone / "old", before=later, who="ann", from_where="host", now=later)
+    moved_to_old(alone, journal, run_id)
     honest, shut = context.lies_at, alone / "shut"
 
     def closed_to_us(path: Path) -> object:
