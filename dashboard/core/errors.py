@@ -210,6 +210,13 @@ def unexpected(error: Exception) -> LowwaterError:
     )
 
 
+def anew(error: _E) -> _E:
+    """An error that says the same, for who keeps the first: each gathers frames as it is raised."""
+    made = type(error).__new__(type(error), *error.args)
+    made.__dict__.update(error.__dict__)
+    return made
+
+
 def without_frames(error: _E) -> _E:
     """The error, rid of the tracebacks of itself and of its causes.
 

@@ -33,6 +33,7 @@ from dashboard.domain.model import METHODS
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Flags = npt.NDArray[np.bool_]
 
 SKEW = 16
@@ -171,19 +172,19 @@ class Curves:
         found.__dict__["_steepest"] = self._steepest[rows]
         return found
 
-    def keeping(self, size_bytes: Ints) -> Ints:
+    def keeping(self, size_bytes: Ints) -> tuple[Ints, Bools]:
         """The highest knot of each replica at or above which `size_bytes` of its log surely lie.
 
-        The first one where none does.
+        And whether there is one: else all has to stay, also what lies below the first one by now.
 
         Between two knots nothing is sure, nor by the bytes below a knot: what an earlier purge left
         in the segment of the log start lies on the disk, and is none of the log.
         """
         if not len(self.first):
-            return np.zeros(0, dtype=np.int64)
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
         wanted = np.repeat(size_bytes, self.last - self.first + 1)
         enough = np.add.reduceat((self.surely >= wanted).astype(np.int64), self.first)
-        return np.asarray(self.offset[self.first + np.maximum(enough - 1, 0)])
+        return np.asarray(self.offset[self.first + np.maximum(enough - 1, 0)]), enough > 0
 
     def at_least(self, offset: Ints) -> Ints:
         """Bytes that surely lie at or above an offset of each replica: those of the next knot."""

@@ -17,8 +17,9 @@ def client_for(
 ) -> dict[str, str]:
     """Client properties in librdkafka's words; `overrides` (flags) win over everything.
 
-    The settings' section of the cluster's name or id comes first, then what the last collect
-    wrote down: bootstrap servers, and the path of the client config (never its content). Raises
+    The settings' section of the cluster's id or name comes first, then what the last collect
+    wrote down: bootstrap servers, and the path of the client config (never its content). That
+    stands above a section of a name that another cluster has, too: it may be the other's. Raises
     SettingsError when nothing is known, or when that file cannot be read any more.
     """
     client = {**_known(settings, cluster), **(overrides or {})}
@@ -32,10 +33,12 @@ def client_for(
 
 
 def _known(settings: Settings, cluster: ClusterStore) -> dict[str, str]:
-    for name in (cluster.name, cluster.cluster_id):
-        if name in settings.clusters:
-            return dict(settings.clusters[name])
-    remembered = cluster.connection()
+    sections, remembered = settings.clusters, cluster.connection()
+    if cluster.cluster_id in sections:
+        return dict(sections[cluster.cluster_id])
+    name = cluster.name
+    if name in sections and not (remembered.bootstrap_servers and cluster.others_called(name)):
+        return dict(sections[name])
     client: dict[str, str] = {}
     if remembered.client_config:
         client.update(read_client_config(remembered.client_config))

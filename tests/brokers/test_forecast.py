@@ -86,8 +86,8 @@ def test_a_follower_that_stands_still_is_told_with_its_lag(
     assert main(["collect", "--bootstrap-server", cluster.bootstrap, "--data",
                  bench.settings.data, "--name", "test"]) == 0  # fmt: skip
     with throttled(bench, behind, 1):
-        left_behind(bench, cluster, behind, topic, 5000)
-        # A megabyte comes before the quota is noticed; the next one not for some ten seconds.
+        left_behind(bench, cluster, behind, topic, 20_000)
+        # A megabyte comes before the quota is noticed, and one every ten seconds or so after it.
         found = eventually(lambda: foresee(bench, plan), lambda seen: seen.timing_out == 1)
         rated = followed(bench, topic, behind)
         request = timed_out(bench, topic)

@@ -35,6 +35,17 @@ def test_settings_of_its_name_or_id_win(cluster: ClusterStore, named: str) -> No
     assert client_for(settings, cluster) == {"bootstrap.servers": "set:1"}
 
 
+def test_a_section_of_a_name_that_two_clusters_have_is_none_of_who_was_reached_otherwise(
+    cluster: ClusterStore,
+) -> None:
+    """It named the one cluster, and the other could not be reached by its own address."""
+    ClusterStore(cluster.store, "other").write_connection("other:9092", None, "prod")
+    settings = Settings(clusters={"prod": {"bootstrap.servers": "set:1"}})
+    assert client_for(settings, cluster)["bootstrap.servers"] == "stored:9092"
+    by_id = {"abc": {"bootstrap.servers": "its:1"}, **settings.clusters}
+    assert client_for(Settings(clusters=by_id), cluster) == {"bootstrap.servers": "its:1"}
+
+
 def test_flags_win_over_all(cluster: ClusterStore) -> None:
     settings = Settings(clusters={"prod": {"bootstrap.servers": "set:1", "client.id": "x"}})
     client = client_for(settings, cluster, {"bootstrap.servers": "flag:2"})

@@ -303,17 +303,24 @@ def test_an_older_table_is_proportional_in_default_segments() -> None:
     assert len(empty.freed(ints(), ints()).likely) == 0
 
 
+def kept(curve: Curves, *size_bytes: int) -> list[tuple[int, bool]]:
+    offsets, sure = curve.keeping(ints(*size_bytes))
+    return list(zip(offsets.tolist(), sure.tolist(), strict=True))
+
+
 @pytest.mark.parametrize(
-    ("keep", "offset"), [(0, 100), (1, 30), (499, 30), (500, 30), (501, 10), (1300, 10), (1301, 0)]
+    ("keep", "offset"),
+    [(0, 100), (1, 30), (499, 30), (500, 30), (501, 10), (1300, 10), (1301, 0), (2201, None)],
 )
 def test_the_last_bytes_are_kept_from_the_highest_knot_that_surely_has_them(
-    keep: int, offset: int
+    keep: int, offset: int | None
 ) -> None:
     curve = replace(segments([0, 10, 30], [900, 800, 500], 100), above=ints(2200, 1300, 500, 0))
-    assert curve.keeping(ints(keep)).tolist() == [offset]
+    ((found, sure),) = kept(curve, keep)
+    assert (found if sure else None) == offset
 
 
 def test_of_a_curve_that_tells_nothing_surely_all_is_kept() -> None:
     curve = curves_of([[(7, 0), (90, 1000)], [(0, 0), (5, 10), (9, 40)]], [1000, 1000], HISTORY)
-    assert curve.keeping(ints(1, 1)).tolist() == [7, 0]
-    assert curves_of([], [], HISTORY).keeping(ints()).tolist() == []
+    assert kept(curve, 1, 1) == [(7, False), (0, False)]
+    assert kept(curves_of([], [], HISTORY)) == []

@@ -373,7 +373,7 @@ def _restores(journal: JournalReads, since: datetime, seen: set[Path]) -> dict[i
 
 def _told(settings: Settings, run_id: str) -> str | JournalError | None:
     """The sha256 of its commits by the journal of this state folder, if that knows the run; or that
-    its links were changed, which is not the same as knowing nothing.
+    the journal cannot be seen, or its links were changed, which is not the same as knowing nothing.
     """
     from dashboard.purge.journal.reads import told_by_journal
 
@@ -384,7 +384,10 @@ def _told(settings: Settings, run_id: str) -> str | JournalError | None:
         except JournalError as error:
             return error
 
-    return told_by_journal(settings, ask)
+    try:
+        return told_by_journal(settings, ask) if context.journal_exists(settings) else None
+    except JournalError as error:
+        return error
 
 
 @contextmanager
@@ -405,15 +408,23 @@ def _journal_of(
             if found is not None:
                 break
             try:
-                if context.journal_lies_at(path):
-                    moved = JournalReads(path, on_network=journal.file.on_network)
-                    stack.enter_context(closing(moved))
-                    found = stack.enter_context(_journal_of(moved, run_id, most - 1))
+                if not context.journal_lies_at(path):
+                    raise _not_there(path)
+                moved = JournalReads(path, on_network=journal.file.on_network)
+                stack.enter_context(closing(moved))
+                found = stack.enter_context(_journal_of(moved, run_id, most - 1))
             except JournalError as error:  # another may know it
                 unseen = error
         if found is None and unseen is not None:
             raise unseen
         yield found
+
+
+def _not_there(path: Path) -> JournalError:
+    return JournalError(
+        f"the journal that runs were moved to is not there any more: {path}",
+        "Mount the disk that it lies on, or put the folder back from a copy.",
+    )
 
 
 def _gone(

@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 from dashboard.cluster.connection.own_certificate import Owner
 from dashboard.cluster.connection.security import Security, read_security
 from dashboard.cluster.connection.wire import Wire, metadata_of_nothing
-from dashboard.core.errors import BrokerError, ClusterError, OtherClusterError, without_frames
+from dashboard.core.errors import (
+    BrokerError,
+    ClusterError,
+    OtherClusterError,
+    anew,
+    without_frames,
+)
 
 Ask = Callable[[Wire, float], Any]
 T = TypeVar("T")
@@ -182,7 +188,7 @@ class Connection:
         telling = [e for e in errors if e.code in ("TLS_FAILED", "AUTHENTICATION_FAILED")]
         chosen = next(iter([*others, *telling, *errors]))
         if chosen.code not in ("ANSWER_LOST", ClusterError.default_code):
-            return chosen
+            return anew(chosen)
         return ClusterError(
             f"no broker of {self.security.addresses} answered: "
             + "; ".join(sorted({e.message for e in errors})),

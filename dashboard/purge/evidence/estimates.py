@@ -91,7 +91,8 @@ def leaders_keeping(
     rows = found.places.select(["topic", "partition", "broker_id", "topic_id"]).to_pylist()
     keys = [TopicPartition(row["topic"], row["partition"]) for row in rows]
     wanted = np.array([sizes.get(key, 0) for key in keys], dtype=np.int64)
-    offsets, ends = found.curves.keeping(wanted).tolist(), _log_ends(found)
+    knots, sure = (told.tolist() for told in found.curves.keeping(wanted))
+    offsets, ends = [at if s else None for at, s in zip(knots, sure, strict=True)], _log_ends(found)
     kept: dict[TopicPartition, Keeping] = {}
     for key, row, offset, end in zip(keys, rows, offsets, ends, strict=True):
         if key not in sizes or is_cleaned(facts, key.topic):
@@ -100,7 +101,7 @@ def leaders_keeping(
         if is_leader and _same_topic(facts, key, row["topic_id"]):
             # Two log dirs of one broker: the partition is on its way from one to the other.
             of_both = [Keeping(offset, end), *([kept[key]] if key in kept else [])]
-            kept[key] = min(of_both, key=lambda one: one.offset)
+            kept[key] = min(of_both, key=lambda one: -1 if one.offset is None else one.offset)
     return kept
 
 

@@ -283,8 +283,9 @@ class Execution:
             in_place = (
                 self.archiving.in_place([row.key for row in pending]) if self.archiving else None
             )
+            standards = self.standards()  # the journal and the store may keep it waiting
             began = self._watch.mark()
-            checked, before = self._look(pending, began.at, with_polls=kept is None)
+            checked, before = self._look(pending, standards, began.at, with_polls=kept is None)
             proofs: Proofs = {}
             if self.archiving is not None and in_place is not None:
                 checked, proofs = self.archiving.gate(checked, in_place)
@@ -325,21 +326,20 @@ class Execution:
         return bool(checked.refused) or arrived or sent
 
     def _look(
-        self, pending: Sequence[PartitionRow], at: datetime, *, with_polls: bool
+        self,
+        pending: Sequence[PartitionRow],
+        standards: Standards,
+        at: datetime,
+        *,
+        with_polls: bool,
     ) -> tuple[Rechecked, _Before]:
-        """The recheck and replicas' sizes, read side by side: sizes once in each round, since
-        retention goes on between two (a pause, a leader that hangs).
-        """
+        """The recheck, and beside it replicas' sizes: anew each round, since retention goes on."""
         keys = [row.key for row in pending]
         with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
             sizes = pool.submit(receipt_bytes.measure, self.live, keys, at)
             polls = pool.submit(long_polls, self.live) if with_polls else None
-            found = self._recheck(pending)
+            found = recheck(self.live, self.plan, pending, self.now(), standards)
             return found, _Before(sizes.result(), polls.result() if polls else {})
-
-    def _recheck(self, pending: Sequence[PartitionRow]) -> Rechecked:
-        standards = self.standards()  # reads the store: the moment of the look comes after it
-        return recheck(self.live, self.plan, pending, self.now(), standards)
 
     def _foresee(self, allowed: Mapping[TopicPartition, PartitionFacts], before: _Before) -> None:
         """Only wait-all waits for anybody; a canary's run is foreseen once, at its start."""

@@ -57,13 +57,20 @@ class Asked:
 
     @property
     def described(self) -> str:
-        """Mode, options and connection: what whoever approves lets through beside the plan."""
+        """Mode, options, connection, and the files by whose rules the run is judged, which are the
+        requester's: what whoever approves lets through beside the plan.
+        """
         canary = ", a canary first" if self.options.canary else ""
         flags = [
             f"{name.replace('_', ' ')} {value}" for name, value in self.reached.items() if value
         ]
         over = ", ".join(flags) or "the connection that the store knows"
-        return f"mode {self.mode}{canary}, time-out {self.options.timeout_ms} ms, over {over}"
+        settings = self.connection.get("settings") or "no settings file"
+        data = self.connection.get("data") or "unknown"
+        return (
+            f"mode {self.mode}{canary}, time-out {self.options.timeout_ms} ms, over {over}; judged "
+            f"by {settings} and the data folder {data}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,11 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """An offset at or above which as many bytes lie as were asked for, in the log that ended at
-    `end` when it was measured; None: no snapshot tells any more where.
+    """An offset at or above which as many bytes lie as were asked for (None: all has to stay), in
+    the log that ended at `end` when it was measured (None: no snapshot tells any more where).
     """
 
-    offset: int
+    offset: int | None
     end: LogEnd | None
 
 
@@ -227,7 +227,7 @@ def _by_size(seen: PartitionFacts, found: Keeping | None, left: int | str | None
     ended = min(left, seen.high_watermark or 0)
     if ended < found.end.offset:
         return ResolvedTarget(None, problem=SHORTENED.format(was=found.end.offset, now=ended))
-    return ResolvedTarget(found.offset)
+    return ResolvedTarget(seen.log_start_offset if found.offset is None else found.offset)
 
 
 def _at_time(seen: PartitionFacts, answer: OffsetAtTime | None) -> ResolvedTarget:

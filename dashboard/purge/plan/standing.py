@@ -119,19 +119,30 @@ def judged(
     errors = [(at, facts.offset_errors[k]) for at, k in enumerate(keys) if k in facts.offset_errors]
     where = stand(facts, keys, names, waived)
     if where.unplaced.num_rows > _MOST_GUARDS:
-        raise PlanError(
+        raise _too_many(
             f"groups whose place is not known would guard {len(keys)} partitions "
-            f"{where.unplaced.num_rows} times: more than a plan can tell",
-            "Plan fewer topics at once. Topics that are new to all groups are new no longer once "
-            "snapshots of some minutes are kept.",
-            code="TOO_MANY_GUARDS",
+            f"{where.unplaced.num_rows} times"
         )
-    found = guards.findings(rows, where, facts.incomplete, _errors(errors))
+    try:
+        found = guards.findings(rows, where, facts.incomplete, _errors(errors))
+    except pa.ArrowCapacityError as error:  # of groups that have not read them, say
+        raise _too_many(
+            f"the texts of all guards of {len(keys)} partitions are too long"
+        ) from error
     return [
         (keys[row["row"]], Guard(row["name"], row["reason"], row["lift"]), row["group_id"],
          row["fact"])
         for row in found.to_pylist()
     ]  # fmt: skip
+
+
+def _too_many(what: str) -> PlanError:
+    return PlanError(
+        f"{what}: more than a plan can tell",
+        "Plan fewer topics at once. Topics that are new to all groups are new no longer once "
+        "snapshots of some minutes are kept.",
+        code="TOO_MANY_GUARDS",
+    )
 
 
 def places(

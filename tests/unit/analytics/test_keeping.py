@@ -113,7 +113,8 @@ class Watched:
         return self.lost(log).num_rows == 0
 
     def keeping(self, keep: int) -> int:
-        return int(self.curves.curves.keeping(np.array([keep]))[0])
+        (offset,), _ = self.curves.curves.keeping(np.array([keep]))
+        return int(offset)
 
     def surely(self) -> list[tuple[int, int]]:
         """Offset and what lies at or above it, of each knot."""

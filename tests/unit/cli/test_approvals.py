@@ -120,5 +120,7 @@ def test_text_for_people(cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert f"request {request_id} of bob: asked" in said
     assert "mode wait-all, time-out 30000 ms, over the connection that the store knows" in said
+    assert f"judged by {Path('lowwater.toml').resolve()} and the data folder " in said
+    assert f"{Path('data').resolve()}" in said
     assert main(["approvals"]) == 0
     assert request_id in capsys.readouterr().out

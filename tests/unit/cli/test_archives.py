@@ -333,6 +333,36 @@ def test_a_journal_that_was_moved_to_a_closed_folder_is_not_one_that_is_gone(
     assert value["kept"][0]["error"]["code"] == "JOURNAL_FAILED"
 
 
+def test_a_journal_that_was_moved_to_a_disk_that_is_not_mounted_is_missed(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Its mount point is an empty folder: the archive was called as it was proved, though nobody
+    had asked the chain, and `expire` exited with 0 for ever.
+    """
+    later = moved_to_old(alone, journal, run_id)
+    (alone / "old").rename(alone / "disk")
+    (alone / "old").mkdir()
+    (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert f"is not there any more: {(alone / 'old').resolve()}" in found["problems"][0]
+    (alone / "lowwater.toml").write_text('[archive]\nkeep_for = "1d"\n')
+    monkeypatch.setattr(
+        "dashboard.archive.proved_clock.proved_times", archives.proved_at(lambda: later)
+    )
+    value = answer(capsys, "archives", "expire", "kept", exit_code=1)
+    assert (value["deleted"], value["kept"][0]["error"]["code"]) == ([], "JOURNAL_FAILED")
+
+
+def test_a_state_folder_behind_a_link_to_nothing_is_not_one_without_a_journal(
+    alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archived(alone)
+    (alone / "link").symlink_to(alone / "volume" / "lowwater")
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(alone / "link"))
+    (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert "is a link to nothing" in found["problems"][0]
+
+
 def test_a_run_is_looked_for_in_each_folder_though_one_is_closed(
     alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str,
     monkeypatch: pytest.MonkeyPatch,

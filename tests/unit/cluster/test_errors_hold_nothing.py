@@ -54,3 +54,26 @@ def test_what_its_callers_held_goes_with_their_call(refusing: Connection) -> Non
     kept = [snapshot() for _ in range(3)]
     assert [one() for one in held] == [None, None, None]
     assert "connection refused" in str(kept[0][1]).lower()
+
+
+def test_an_error_that_ends_the_call_keeps_none_of_it_either(
+    refusing: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[weakref.ref[Tables]] = []
+
+    def refuse(*_: object) -> object:
+        raise ClusterError("SASL failed", "Correct the password.", code="AUTHENTICATION_FAILED")
+
+    monkeypatch.setattr(refusing, "_ask_address", refuse)
+
+    def snapshot() -> str:
+        tables = Tables([1])
+        held.append(weakref.ref(tables))
+        try:
+            refusing.ask_any(lambda *_: len(tables))
+        except ClusterError as refused:
+            return refused.code
+        return "answered"
+
+    assert [snapshot() for _ in range(3)] == ["AUTHENTICATION_FAILED"] * 3
+    assert [one() for one in held] == [None, None, None]

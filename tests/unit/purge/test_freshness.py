@@ -8,8 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.fresh import fresh_for
 from dashboard.purge.journal.rows import RunView
 from tests.unit.purge.facts_of import NOW
@@ -126,6 +128,29 @@ def test_a_look_counts_no_longer_because_the_journal_was_busy_after_it(room: Roo
     assert {r.state for r in rest} == {"done"}
 
 
+def test_a_look_counts_no_longer_because_the_journal_was_busy_before_it(room: Room) -> None:
+    """What the newest run rested on is read there, by a worker whose own heartbeat may wait."""
+    run_id = room.queue(room.plan(), timeout_ms=60_000)
+    execution = room.execution(run_id)
+    honest, waits = execution.standards, [13.0]
+
+    def busy() -> Standards:
+        if waits:
+            room.clock.sleep(waits.pop())
+        return honest()
+
+    def sign_in() -> None:
+        room.clock.sleep(12)
+        room.live.offsets_of.update(a={0: 0, 1: 60, 2: 60})
+
+    execution.standards = busy
+    room.live.on_connect = [sign_in]
+    execution.execute()
+    first, *rest = room.journal.partitions(run_id)
+    assert (first.state, first.error, first.was_sent) == ("not_done", "unread-by-group", False)
+    assert {r.state for r in rest} == {"done"}
+
+
 def test_more_guards_than_can_be_told_refuse_and_end_no_worker(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +162,21 @@ def test_more_guards_than_can_be_told_refuse_and_end_no_worker(
     assert "more than a plan can tell" in str(view.partitions[0].message)
     assert view.run.error is not None and view.run.error["code"] == "TOO_MANY_GUARDS"
     assert "Plan fewer topics at once" in view.run.error["next"]
+    assert room.live.sent == []
+
+
+def test_guards_whose_texts_are_too_long_refuse_and_end_no_worker(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = room.queue(room.plan())
+
+    def too_long(*_: Any) -> Any:
+        raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes")
+
+    monkeypatch.setattr("dashboard.purge.plan.standing.guards.findings", too_long)
+    room.execution(run_id).execute()
+    view = room.journal.run(run_id)
+    assert (view.run.state, errors(view)) == ("refused", {("not_done", "TOO_MANY_GUARDS")})
     assert room.live.sent == []
 
 

@@ -304,7 +304,8 @@ def test_bytes_are_kept_by_the_leaders_own_curve(tmp_path: Path) -> None:
     analysis(store, snapshot(store, {}, 0, "id-1"), {}, "id-1")
     larger = partition(leader_id=2)  # 2,000 bytes there, 1,000 on broker 1
     end = LogEnd(100, 3)
-    assert memory.offsets_keeping(store, facts(), {KEY: 1001}) == {KEY: Keeping(0, end)}
+    assert memory.offsets_keeping(store, facts(), {KEY: 1000}) == {KEY: Keeping(0, end)}
+    assert memory.offsets_keeping(store, facts(), {KEY: 1001}) == {KEY: Keeping(None, end)}
     assert memory.offsets_keeping(store, facts(larger), {KEY: 0})[KEY].offset == 100
     cleaned = facts(configs={"cleanup.policy": "compact,delete"})
     assert memory.offsets_keeping(store, cleaned, {KEY: 1}) == {}, "the cleaner may take of them"

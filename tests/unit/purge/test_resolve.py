@@ -206,6 +206,20 @@ def test_bytes_that_nobody_measured_give_no_target_unless_the_log_is_empty() -> 
     assert one(facts(partition(7, 7, 7)), "keep:1KiB", keeping=Measured(None)).offset == 7
 
 
+@pytest.mark.parametrize("wanted", ["keep:10GiB", "retention"])
+def test_a_log_that_holds_less_than_is_kept_loses_nothing_though_it_begins_earlier_by_now(
+    wanted: str,
+) -> None:
+    """An election brought records back that the newest analysis did not see."""
+
+    def keeping(sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, Keeping]:
+        return dict.fromkeys(sizes, Keeping(None, LogEnd(100, 3)))
+
+    by_size = {"retention.ms": "-1", "retention.bytes": "2048"}
+    read = facts(partition(7), claims=CLAIMS, configs=by_size)
+    assert one(read, wanted, keeping=keeping) == ResolvedTarget(7)
+
+
 def test_an_old_curve_never_lowers_the_log_start() -> None:
     assert one(facts(partition(50)), "keep:1KiB", keeping=Measured(20)) == ResolvedTarget(50)
 
