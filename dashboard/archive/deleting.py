@@ -50,20 +50,19 @@ def weight(found: Summary) -> str:
     return f"at least {said}, of {counted} of {plural(every, 'partition')}"
 
 
-def refuse_open(found: Summary, is_open: Callable[[str], bool | None]) -> None:
+def refuse_open(found: Summary, is_open: bool | None) -> None:
     """Refuse an archive whose run may still rest on it. Raises RefusedError.
 
-    `is_open` asks the journal of a run; None: it does not know it.
+    `is_open`: by the journal; None: it does not know the run.
     """
     run_id = found.archive.run.run_id
-    still = is_open(run_id)
-    if still is None:
+    if is_open is None:
         raise RefusedError(
             f"this journal does not know run {run_id}: whether it is closed is not known",
             "Delete the archive on the machine whose state folder has that run.",
             code="ARCHIVE_RUN_UNKNOWN",
         )
-    if still:
+    if is_open:
         raise RefusedError(
             f"run {run_id} is not closed: it may still delete by what this archive proves",
             "Wait until it is closed, or cancel it.",

@@ -214,6 +214,8 @@ def anew(error: _E) -> _E:
     """An error that says the same, for who keeps the first: each gathers frames as it is raised."""
     made = type(error).__new__(type(error), *error.args)
     made.__dict__.update(error.__dict__)
+    made.__notes__ = list(error.__notes__) if hasattr(error, "__notes__") else []
+    made.__cause__ = error.__cause__
     return made
 
 

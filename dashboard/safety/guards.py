@@ -33,6 +33,7 @@ FINDINGS = pa.schema(
 )
 _MARK = "\x00"
 _MOST_NAMED = 3  # applications in a reason
+_MOST_BYTES = 2**31 - 2  # of one of Arrow's arrays of texts
 _NOBODY = "No group that counts has committed an offset on this partition"
 # What is known of a group whose place is not: the fact that an override accepts, and its words.
 _WHO = {
@@ -400,5 +401,8 @@ def _filled(text: str, facts: dict[str, pa.Array | pa.Scalar], length: int) -> p
         for index, piece in enumerate(text.split(_MARK))
     ]
     if not any(isinstance(piece, (pa.Array, pa.ChunkedArray)) for piece in pieces):
-        return pa.repeat("".join(map(str, pieces)), length)
+        filled = "".join(map(str, pieces))
+        if len(filled.encode()) * length > _MOST_BYTES:  # repeat would not notice
+            raise pa.ArrowCapacityError(f"{length} times {len(filled)} characters")
+        return pa.repeat(filled, length)
     return pc.binary_join_element_wise(*pieces, "")

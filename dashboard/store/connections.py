@@ -18,8 +18,8 @@ def client_for(
     """Client properties in librdkafka's words; `overrides` (flags) win over everything.
 
     The settings' section of the cluster's id or name comes first, then what the last collect
-    wrote down: bootstrap servers, and the path of the client config (never its content). That
-    stands above a section of a name that another cluster has, too: it may be the other's. Raises
+    wrote down: bootstrap servers, and the path of the client config (never its content). Where
+    another cluster has the name, too, a section of it with other servers is the other's. Raises
     SettingsError when nothing is known, or when that file cannot be read any more.
     """
     client = {**_known(settings, cluster), **(overrides or {})}
@@ -36,9 +36,10 @@ def _known(settings: Settings, cluster: ClusterStore) -> dict[str, str]:
     sections, remembered = settings.clusters, cluster.connection()
     if cluster.cluster_id in sections:
         return dict(sections[cluster.cluster_id])
-    name = cluster.name
-    if name in sections and not (remembered.bootstrap_servers and cluster.others_called(name)):
-        return dict(sections[name])
+    if (name := cluster.name) in sections:
+        there, was = sections[name].get("bootstrap.servers"), remembered.bootstrap_servers
+        if there == was or not was or not cluster.others_called(name):
+            return dict(sections[name])
     client: dict[str, str] = {}
     if remembered.client_config:
         client.update(read_client_config(remembered.client_config))

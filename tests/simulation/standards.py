@@ -50,7 +50,7 @@ class OfModel(Standards):
     def _keeping(self, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, Keeping]:
         """By curves of a snapshot that saw leaders' own log ends; every record is a byte."""
         return {
-            key: Keeping(max(0, end - sizes[key]), LogEnd(end, epoch))
+            key: Keeping(end - sizes[key] if end > sizes[key] else None, LogEnd(end, epoch))
             for key, (end, epoch) in self.world.measured.items()
             if key in sizes
         }

@@ -198,7 +198,7 @@ def _verified(found: Summary, sealer: Any, settings: Settings) -> dict[str, Any]
         parts += len(one.parts)
         problems += archive.wrong(key, one)
         output.progress(f"{archive.run.run_id}: {key.topic}-{key.partition} read back")
-    told = _told(settings, archive.run.run_id)
+    told = _told(settings, found)
     if isinstance(told, JournalError):
         problems.append(f"what the journal tells of its commits cannot be read: {told.message}")
     elif not problems and told not in (None, commits_sha256(one for one in whole.values())):
@@ -223,7 +223,7 @@ def _delete(args: argparse.Namespace, settings: Settings) -> int:
         )  # fmt: skip
     found = summary(open_archive(args.where, sealed=False))
     with _may_delete(settings) as journal:
-        refuse_open(found, lambda run_id: _is_open(journal, run_id))
+        refuse_open(found, _is_open(journal, found))
         sentence = confirmation(found)
         if args.confirm != sentence:
             raise UsageError(
@@ -258,7 +258,7 @@ def _expire(args: argparse.Namespace, settings: Settings) -> int:
         unseen = False
         for found, now in due:
             try:
-                refuse_open(found, lambda run_id: _is_open(journal, run_id))
+                refuse_open(found, _is_open(journal, found))
                 _refuse_restoring(found, journal, now)
             except (RefusedError, JournalError) as error:
                 unseen |= isinstance(error, JournalError)
@@ -312,9 +312,9 @@ def _may_delete(settings: Settings) -> Iterator[Journal]:
         yield journal
 
 
-def _is_open(journal: JournalReads, run_id: str) -> bool | None:
-    with _journal_of(journal, run_id) as found:
-        return None if found is None else found.head(run_id).open
+def _is_open(journal: JournalReads, found: Summary) -> bool | None:
+    with _journal_of(journal, found) as knows:
+        return None if knows is None else knows.head(found.archive.run.run_id).open
 
 
 def _also_restored(found: Summary, journal: JournalReads) -> str:
@@ -371,48 +371,51 @@ def _restores(journal: JournalReads, since: datetime, seen: set[Path]) -> dict[i
     return told
 
 
-def _told(settings: Settings, run_id: str) -> str | JournalError | None:
+def _told(settings: Settings, found: Summary) -> str | JournalError | None:
     """The sha256 of its commits by the journal of this state folder, if that knows the run; or that
     the journal cannot be seen, or its links were changed, which is not the same as knowing nothing.
     """
-    from dashboard.purge.journal.reads import told_by_journal
+    from dashboard.purge.journal.head import journal_in
+    from dashboard.purge.journal.reads import JournalReads
 
-    def ask(journal: JournalReads) -> str | JournalError | None:
-        try:
-            with _journal_of(journal, run_id) as found:
-                return None if found is None else found.commits_kept(run_id)
-        except JournalError as error:
-            return error
-
+    path, on_network = journal_in(settings.state_dir), settings.state_dir_on_network
     try:
-        return told_by_journal(settings, ask) if context.journal_exists(settings) else None
+        if not context.journal_lies_at(path):
+            return None
+        with (
+            closing(JournalReads(path, on_network=on_network)) as journal,
+            _journal_of(journal, found) as knows,
+        ):
+            return None if knows is None else knows.commits_kept(found.archive.run.run_id)
     except JournalError as error:
         return error
 
 
 @contextmanager
 def _journal_of(
-    journal: JournalReads, run_id: str, most: int = _MOST_MOVES
+    journal: JournalReads, of: Summary, most: int = _MOST_MOVES
 ) -> Iterator[JournalReads | None]:
-    """The one that knows a run: this journal, or one that its runs were moved to.
+    """The one that knows an archive's run: this journal, or one that its runs were moved to.
 
-    Raises JournalError where none does, and one of them could not be read.
+    Raises JournalError where none does, and one of them could not be read that may: it is closed,
+    or is not there any more, and what was moved there is not older than the run.
     """
     from dashboard.purge.journal.head import journal_in
     from dashboard.purge.journal.reads import JournalReads
 
     with ExitStack() as stack:
-        found = journal if journal.has_run(run_id) else None
+        found = journal if journal.has_run(of.archive.run.run_id) else None
         unseen: JournalError | None = None
-        for path in map(journal_in, journal.moved_to() if most else ()):
+        for folder, before in journal.moved_to().items() if most else ():
             if found is not None:
                 break
             try:
-                if not context.journal_lies_at(path):
+                if context.journal_lies_at(path := journal_in(folder)):
+                    moved = JournalReads(path, on_network=journal.file.on_network)
+                    stack.enter_context(closing(moved))
+                    found = stack.enter_context(_journal_of(moved, of, most - 1))
+                elif before >= of.archive.run.created_at:
                     raise _not_there(path)
-                moved = JournalReads(path, on_network=journal.file.on_network)
-                stack.enter_context(closing(moved))
-                found = stack.enter_context(_journal_of(moved, run_id, most - 1))
             except JournalError as error:  # another may know it
                 unseen = error
         if found is None and unseen is not None:

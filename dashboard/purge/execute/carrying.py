@@ -91,7 +91,7 @@ def carry_out(
                 now=now,
                 sleep=sleep,
                 read_only=lambda: read_only() or switched_off(journal),
-                standards=lambda: replace(standards(plan), rested=_rested(journal, run, plan)),
+                standards=lambda: _judged_by(standards, journal, run, plan),
                 may_begin=begin.ask,
                 withdrawn=lambda: withdrawn(journal, run, policies),
                 steady=steady,
@@ -102,6 +102,13 @@ def carry_out(
         except RefusedError as error:
             stop_rules.close(journal, run, "refused", error, now())
     return journal.head(run_id)
+
+
+def _judged_by(
+    standards: Callable[[Plan], Standards], journal: Journal, run: RunRow, plan: Plan
+) -> Standards:
+    rested = _rested(journal, run, plan)  # others may hold the journal, while settings change
+    return replace(standards(plan), rested=rested)
 
 
 def _rested(journal: Journal, run: RunRow, plan: Plan) -> list[RestedOn]:

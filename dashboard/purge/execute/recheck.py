@@ -327,6 +327,10 @@ def _place(
     if seen.log_start_offset >= target:
         result.arrived[key] = seen
         return
+    if planned.log_start_offset is not None and target <= planned.log_start_offset:
+        begins = f"its log begins at {seen.log_start_offset} by now"
+        result.refused[key] = Refusal("not-planned", f"nothing was to go, and {begins}: plan again")
+        return
     if (why := unread(facts.configs, key.topic)) is not None:
         result.unreadable[key] = Refusal("CONFIGS_UNREADABLE", why)
         return

@@ -251,11 +251,17 @@ class JournalReads:
         """Whether a run is in it, open or closed."""
         return bool(self.file.rows("SELECT 1 FROM runs WHERE run_id=?", run_id))
 
-    def moved_to(self) -> list[Path]:
-        """The folders that runs of this journal were moved to, as far as its links tell."""
-        folder = "json_extract(plain(body), '$.folder')"
-        sql = f"SELECT DISTINCT {folder} AS folder FROM entries WHERE kind='archived'"
-        return [Path(row["folder"]) for row in self.file.rows(sql)]
+    def moved_to(self) -> dict[Path, datetime]:
+        """The folders that runs of this journal were moved to, as far as its links tell, and before
+        when each of these runs was over.
+        """
+        links = self.file.rows("SELECT * FROM entries WHERE kind='archived' ORDER BY seq")
+        found: dict[Path, datetime] = {}
+        for link in map(entry, links):
+            folder, at = Path(link.body["folder"]), link.body.get("before")
+            before = parse_time(at or link.at)
+            found[folder] = max(before, found.get(folder, before))
+        return found
 
     def commits_kept(self, run_id: str) -> str | None:
         """The sha256 of all commits of a run's archive, as the chain tells; None: it does not."""

@@ -7,6 +7,7 @@ queues its run, so that of two approvers, or an approval and a rejection, one co
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sqlite3
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from dashboard.purge.journal.rows import Options
 from dashboard.purge.journal.tables import refuse_again
 from dashboard.purge.plan.plan import Plan, decisions
 
+_NAME_AND_PASSWORD = re.compile(r"(?<=://)[^/@]*@")
 # Without the plan: that of many partitions is megabytes, and is read for one request at a time.
 _HEAD = """request_id, token, plan_id, plan_sha256, cluster_id, cluster_name, mode, requester, how,
   role_values, from_where, typed, options, connection, asked_at, expires_at, state, decided_by,
@@ -65,12 +67,18 @@ class Asked:
             f"{name.replace('_', ' ')} {value}" for name, value in self.reached.items() if value
         ]
         over = ", ".join(flags) or "the connection that the store knows"
-        settings = self.connection.get("settings") or "no settings file"
-        data = self.connection.get("data") or "unknown"
+        by = self.judged_by
         return (
             f"mode {self.mode}{canary}, time-out {self.options.timeout_ms} ms, over {over}; judged "
-            f"by {settings} and the data folder {data}"
+            f"by {by['settings'] or 'no settings file'} and the data folder {by['data']}"
         )
+
+    @property
+    def judged_by(self) -> dict[str, str | None]:
+        """The settings file and the data folder of whoever asked: the last look goes by them."""
+        data = self.connection.get("data")
+        shown = None if data is None else _NAME_AND_PASSWORD.sub("", data)
+        return {"settings": self.connection.get("settings"), "data": shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,7 @@ class PurgeRequest:
             "canary": self.asked.options.canary,
             "timeout_ms": self.asked.options.timeout_ms,
             **self.asked.reached,
+            **self.asked.judged_by,
             "requester": self.asked.requester,
             "how": self.asked.how,
             "from": self.asked.from_where,
@@ -242,6 +251,7 @@ def _same(open_one: PurgeRequest, asked: Asked) -> PurgeRequest:
         for what, before, now in (
             ("with other options", was.options, asked.options),
             ("over another connection", was.reached, asked.reached),
+            ("by another settings file or data folder", was.judged_by, asked.judged_by),
         )
         if before != now
     ]

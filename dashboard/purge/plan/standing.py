@@ -117,18 +117,18 @@ def judged(
     names = sorted({key.topic for key in facts.partitions})
     rows = _rows(facts, keys, names, resolved, declarations)
     errors = [(at, facts.offset_errors[k]) for at, k in enumerate(keys) if k in facts.offset_errors]
-    where = stand(facts, keys, names, waived)
-    if where.unplaced.num_rows > _MOST_GUARDS:
-        raise _too_many(
-            f"groups whose place is not known would guard {len(keys)} partitions "
-            f"{where.unplaced.num_rows} times"
-        )
     try:
+        where = stand(facts, keys, names, waived)
+        if where.unplaced.num_rows > _MOST_GUARDS:
+            raise _too_many(
+                f"groups whose place is not known would guard {len(keys)} partitions "
+                f"{where.unplaced.num_rows} times"
+            )
         found = guards.findings(rows, where, facts.incomplete, _errors(errors))
-    except pa.ArrowCapacityError as error:  # of groups that have not read them, say
-        raise _too_many(
-            f"the texts of all guards of {len(keys)} partitions are too long"
-        ) from error
+    except (pa.ArrowCapacityError, pa.ArrowInvalid) as error:  # of groups that are behind, say
+        if "overflow" not in str(error) and not isinstance(error, pa.ArrowCapacityError):
+            raise
+        raise _too_many(f"all guards of {len(keys)} partitions are too long a text") from error
     return [
         (keys[row["row"]], Guard(row["name"], row["reason"], row["lift"]), row["group_id"],
          row["fact"])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -353,6 +354,39 @@ def test_a_journal_that_was_moved_to_a_disk_that_is_not_mounted_is_missed(
     assert (value["deleted"], value["kept"][0]["error"]["code"]) == ([], "JOURNAL_FAILED")
 
 
+def test_a_run_that_is_younger_than_what_was_moved_away_is_in_none_of_it(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str
+) -> None:
+    """Another machine's, say; somebody has thrown the old journal away."""
+    later = moved_to_old(alone, journal, run_id)
+    rmtree(alone / "old")
+    rmtree(alone / "kept")
+    after = later + timedelta(seconds=1)
+    archives.write(alone / "kept", {"orders": ROWS}, run_id="other", created_at=after)
+    (found,) = answer(capsys, "archives", "verify", "kept")["archives"]
+    assert found["ok"]
+    folder, sentence = (
+        str(next((alone / "kept").glob("*/other"))),
+        "delete the archive of run other on prod",
+    )
+    error = answer(capsys, "archives", "delete", folder, "--confirm", sentence, exit_code=3)[
+        "error"
+    ]
+    assert error["code"] == "ARCHIVE_RUN_UNKNOWN"
+
+
+def test_a_journal_that_cannot_be_opened_does_not_know_nothing(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal
+) -> None:
+    archived(alone)
+    path = journal.file.path
+    journal.close()
+    for file in path.parent.glob(f"{path.name}*"):
+        file.write_bytes(b"garbage" * 1000)
+    (found,) = answer(capsys, "archives", "verify", "kept", exit_code=1)["archives"]
+    assert "what the journal tells of its commits cannot be read" in found["problems"][0]
+
+
 def test_a_state_folder_behind_a_link_to_nothing_is_not_one_without_a_journal(
     alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,7 +411,9 @@ def test_a_run_is_looked_for_in_each_folder_though_one_is_closed(
 
     monkeypatch.setattr(context, "lies_at", closed_to_us)
     honest_moves = JournalReads.moved_to
-    monkeypatch.setattr(JournalReads, "moved_to", lambda found: [shut, *honest_moves(found)])
+    monkeypatch.setattr(
+        JournalReads, "moved_to", lambda found: {shut: utc_now(), **honest_moves(found)}
+    )
     assert answer(capsys, "archives", "verify", "kept")["archives"][0]["ok"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.execute.fresh import fresh_for
 from dashboard.purge.journal.rows import RunView
 from tests.unit.purge.facts_of import NOW
@@ -151,6 +153,41 @@ def test_a_look_counts_no_longer_because_the_journal_was_busy_before_it(room: Ro
     assert {r.state for r in rest} == {"done"}
 
 
+def test_what_settings_and_store_say_is_read_behind_the_journal(room: Room) -> None:
+    run_id = room.queue(room.plan(), timeout_ms=300_000)
+    honest, waits = room.journal.rested_on, [45.0]
+
+    def busy(*given: Any, **named: Any) -> Any:
+        if waits:
+            room.clock.sleep(waits.pop())
+            room.standards = replace(room.standards, declarations={})
+        return honest(*given, **named)
+
+    room.journal.rested_on = busy  # type: ignore[method-assign]
+    carry_out(
+        room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
+        read_only=lambda: None, standards=lambda _: room.standards,
+    )  # fmt: skip
+    assert errors(room.journal.run(run_id)) == {("not_done", "readers-undeclared")}
+    assert room.live.sent == []
+
+
+def test_what_it_is_judged_by_is_never_older_than_any_look_may_be(room: Room) -> None:
+    run_id = room.queue(room.plan(), timeout_ms=60_000)
+    execution = room.execution(run_id)
+    honest = execution.standards
+
+    def slow() -> Standards:
+        found = honest()
+        room.clock.sleep(31)  # an object store far away
+        return found
+
+    execution.standards = slow
+    execution.execute()
+    assert errors(room.journal.run(run_id)) == {("not_done", "LAST_LOOK_OUTDATED")}
+    assert room.live.sent == []
+
+
 def test_more_guards_than_can_be_told_refuse_and_end_no_worker(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,13 +202,20 @@ def test_more_guards_than_can_be_told_refuse_and_end_no_worker(
     assert room.live.sent == []
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes"),
+        pa.ArrowInvalid("offset overflow while concatenating arrays"),
+    ],
+)
 def test_guards_whose_texts_are_too_long_refuse_and_end_no_worker(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    room: Room, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     run_id = room.queue(room.plan())
 
     def too_long(*_: Any) -> Any:
-        raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes")
+        raise error
 
     monkeypatch.setattr("dashboard.purge.plan.standing.guards.findings", too_long)
     room.execution(run_id).execute()

@@ -92,6 +92,21 @@ def test_a_loss_that_was_accepted_on_one_topic_is_not_accepted_on_another(overri
     assert "lifted it elsewhere, not on b-0" in found.refused[B].reason
 
 
+def test_a_partition_that_was_to_lose_nothing_loses_nothing_that_came_back() -> None:
+    """Its target was its log start: a purge that was undone by an election began there, too."""
+    live = TwoTopics()
+    for broker in live.parts[A].starts:
+        live.parts[A].starts[broker] = TARGET
+    plan = planned(live)
+    assert [p.records for p in plan.partitions] == [0, TARGET]
+    assert list(looked(live, plan).arrived) == [A]
+    for broker in live.parts[A].starts:
+        live.parts[A].starts[broker] = 0
+    found = looked(live, plan)
+    assert (list(found.allowed), found.refused[A].name) == ([B], "not-planned")
+    assert "its log begins at 0 by now" in found.refused[A].reason
+
+
 def test_nor_is_it_on_another_partition_of_the_topic() -> None:
     live = TwoTopics(A, A1)
     live.offsets_of["g"] = {A: 10}
