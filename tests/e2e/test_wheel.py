@@ -116,7 +116,7 @@ def test_the_installed_wheel_runs_the_demo(elsewhere: Path, tmp_path: Path) -> N
         assert demo.wait(60) == 130
     finally:
         demo.kill()
-        demo.wait()
+        demo.communicate()
     assert not Path(ready["settings"]).parent.exists()
 
 

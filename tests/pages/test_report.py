@@ -6,6 +6,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,20 @@ def test_each_format_is_made_of_the_analysis_that_is_shown(
     assert handed["Page (HTML)"][1]["file_name"].startswith("lowwater-prod-eu-")
     assert zipfile.is_zipfile(BytesIO(handed["Every table (Parquet)"][0]()))
     assert not handed["Paper (PDF)"][1]["disabled"]
+
+
+def test_a_click_is_not_lost_to_an_analysis_that_came_just_before_it(
+    open_page: Open, handed: Handed, tmp_path: Path
+) -> None:
+    """The header showed it, by another run, before the run had come to the button."""
+    app = open_page()
+    sample_store.write(tmp_path / "data", "calm")
+    app.button(key="report").click().run()
+    assert not app.exception
+    assert "Page (HTML)" in handed
+    sample_store.write(tmp_path / "data", "nothing")
+    app.button(key="lw-help").click().run()
+    assert "low watermark" in said(app).lower()
 
 
 @pytest.mark.further

@@ -68,6 +68,7 @@ def _matches(screen: Screen, typed: str) -> list[Match]:
 _EVERY = timedelta(seconds=5)
 _MOST_ALERTS = 2
 _DIALOG = "lw-report-open"
+_CLICKED = "lw-clicked"  # by a click whose run has not come to its button yet
 
 
 def analyzed(*, follows: bool = False) -> tuple[Screen, Tables] | None:
@@ -95,6 +96,7 @@ def header(screen: Screen, *, follows: bool = False) -> None:
     live = follows and bool(st.session_state.get("live", True))
     live = live and not st.session_state.get(context.CHOOSING)
     if screen.findings is None and not leaves:
+        st.session_state.pop(_CLICKED, None)
         _header(screen, live)
         return
     # The place of what comes and goes is kept free: it would move the page under the mouse.
@@ -125,7 +127,7 @@ def _header(shown: Screen, live: bool) -> None:
     st.html(header_html(shown, found, stopped(), now, alerts_of(shown.cluster.cluster_id)))
     if found.failure is not None:
         st.html(collector.failure_html(found, shown.manifest.taken_at, now))
-    if live and _id(newest) != _id(shown) and _DIALOG not in st.session_state:
+    if live and _id(newest) != _id(shown) and not {_DIALOG, _CLICKED} & st.session_state.keys():
         context.show_newest()
         st.rerun(scope="app")
 
@@ -242,10 +244,9 @@ def _behind(screen: Screen) -> bool:
 
 def report_button(screen: Screen) -> None:
     """A button that opens the choice of files; nothing before the first analysis."""
-    if screen.findings is not None and st.button(
-        "Report", key="report", width="stretch", help="These findings as files to forward."
+    if screen.findings is not None and _opens(
+        "Report", key="report", help="These findings as files to forward."
     ):
-        st.session_state[_DIALOG] = True
         _choose(screen)
 
 
@@ -254,9 +255,24 @@ def _closed() -> None:
 
 
 def _help_button() -> None:
-    if st.button("Help", key="lw-help", width="stretch", help="How to read this, and the words."):
-        st.session_state[_DIALOG] = True
+    if _opens("Help", key="lw-help", help="How to read this, and the words."):
         _help()
+
+
+def _opens(label: str, key: str, help: str) -> bool:
+    """A button that opens a dialog; whether it was clicked: newer data, which the header shows
+    before the run comes to it, loses no click.
+    """
+    st.button(label, key=key, width="stretch", help=help, on_click=_note_click, args=(key,))
+    if st.session_state.get(_CLICKED) != key:
+        return False
+    del st.session_state[_CLICKED]
+    st.session_state[_DIALOG] = True
+    return True
+
+
+def _note_click(key: str) -> None:
+    st.session_state[_CLICKED] = key
 
 
 @st.dialog("How to read this", width="large", on_dismiss=_closed)
