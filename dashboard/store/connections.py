@@ -38,7 +38,7 @@ def _known(settings: Settings, cluster: ClusterStore) -> dict[str, str]:
         return dict(sections[cluster.cluster_id])
     if (name := cluster.name) in sections:
         there, was = sections[name].get("bootstrap.servers"), remembered.bootstrap_servers
-        if there == was or not was or not cluster.others_called(name):
+        if not was or _servers(there) == _servers(was) or not cluster.others_called(name):
             return dict(sections[name])
     client: dict[str, str] = {}
     if remembered.client_config:
@@ -46,6 +46,10 @@ def _known(settings: Settings, cluster: ClusterStore) -> dict[str, str]:
     if remembered.bootstrap_servers:
         client["bootstrap.servers"] = remembered.bootstrap_servers
     return client
+
+
+def _servers(listed: str | None) -> set[str]:
+    return {one.strip() for one in (listed or "").split(",")}
 
 
 def client_of_run(

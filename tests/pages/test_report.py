@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import streamlit as st
 
+from dashboard.core.errors import StoreError
 from dashboard.reports import source
+from dashboard.ui.session import header
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -79,6 +81,21 @@ def test_a_click_is_not_lost_to_an_analysis_that_came_just_before_it(
     sample_store.write(tmp_path / "data", "nothing")
     app.button(key="lw-help").click().run()
     assert "low watermark" in said(app).lower()
+
+
+def test_a_click_that_an_error_came_before_opens_nothing_later(
+    open_page: Open, handed: Handed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_page()
+
+    def fails(_: object) -> None:
+        raise StoreError("the topics cannot be read", "Collect again.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(header, "search_box", fails)
+        assert "the topics cannot be read" in said(app.button(key="report").click().run())
+    app.run()
+    assert not handed
 
 
 @pytest.mark.further

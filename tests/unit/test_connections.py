@@ -42,6 +42,9 @@ def test_a_section_of_a_name_that_two_clusters_have_is_none_of_who_was_reached_o
     ClusterStore(cluster.store, "other").write_connection("other:9092", None, "prod")
     settings = Settings(clusters={"prod": {"bootstrap.servers": "set:1"}})
     assert client_for(settings, cluster)["bootstrap.servers"] == "stored:9092"
+    its = {"prod": {"bootstrap.servers": "b:2, stored:9092", "client.id": "x"}}
+    cluster.write_connection("stored:9092,b:2", None, "prod")
+    assert client_for(Settings(clusters=its), cluster)["client.id"] == "x"
     by_id = {"abc": {"bootstrap.servers": "its:1"}, **settings.clusters}
     assert client_for(Settings(clusters=by_id), cluster) == {"bootstrap.servers": "its:1"}
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
@@ -22,7 +21,7 @@ from dashboard.core.errors import (
 )
 from dashboard.core.visible import in_lines, in_quotes
 from dashboard.core.words import plural
-from dashboard.domain.acts import Restoration, restored_into
+from dashboard.domain.acts import restored_into
 from dashboard.people import people
 from dashboard.settings.sections import Price
 
@@ -30,11 +29,9 @@ if TYPE_CHECKING:
     from dashboard.archive.summary import Summary
     from dashboard.purge.journal.journal import Journal
     from dashboard.purge.journal.reads import JournalReads
-    from dashboard.purge.journal.rows import Entry
     from dashboard.settings.settings import Settings
 
 _RESTORES_TAKE = timedelta(days=7)  # at most; one that began before was given up
-_MOST_MOVES = 9  # from one folder of `runs --archive` to the one before
 _COLUMNS = ("run", "cluster", "created", "state", "topics", "records", "bytes", "costs", "expires")
 _DESCRIPTION = """\
 Archives hold the records that purges deleted. Without a URL: url in [archive] of the settings.
@@ -189,6 +186,7 @@ def _verified(found: Summary, sealer: Any, settings: Settings) -> dict[str, Any]
     from dataclasses import replace
 
     from dashboard.archive.manifest import commits_sha256
+    from dashboard.cli.purge import moved_journals
 
     archive = replace(found.archive, sealer=sealer)
     problems = [found.error.message] if found.error else []
@@ -198,7 +196,7 @@ def _verified(found: Summary, sealer: Any, settings: Settings) -> dict[str, Any]
         parts += len(one.parts)
         problems += archive.wrong(key, one)
         output.progress(f"{archive.run.run_id}: {key.topic}-{key.partition} read back")
-    told = _told(settings, found)
+    told = moved_journals.commits_told(settings, found)
     if isinstance(told, JournalError):
         problems.append(f"what the journal tells of its commits cannot be read: {told.message}")
     elif not problems and told not in (None, commits_sha256(one for one in whole.values())):
@@ -313,7 +311,9 @@ def _may_delete(settings: Settings) -> Iterator[Journal]:
 
 
 def _is_open(journal: JournalReads, found: Summary) -> bool | None:
-    with _journal_of(journal, found) as knows:
+    from dashboard.cli.purge.moved_journals import journal_of
+
+    with journal_of(journal, found) as knows:
         return None if knows is None else knows.head(found.archive.run.run_id).open
 
 
@@ -329,105 +329,12 @@ def _also_restored(found: Summary, journal: JournalReads) -> str:
 def _refuse_restoring(found: Summary, journal: JournalReads, now: datetime) -> None:
     """Refuse while a restore of it is, or may be, under way. Raises RefusedError."""
     from dashboard.archive.deleting import refuse_restoring
+    from dashboard.cli.purge.moved_journals import restores
 
-    told = _restores(journal, now - _RESTORES_TAKE, {journal.file.path.resolve()})
+    told = restores(journal, now - _RESTORES_TAKE, {journal.file.path.resolve()})
     run_id = found.archive.run.run_id
     bodies = (entry.body for _, entry in sorted(told.items()))
     refuse_restoring(found, restored_into(one for one in bodies if one["run_id"] == run_id))
-
-
-def _restores(journal: JournalReads, since: datetime, seen: set[Path]) -> dict[int, Entry]:
-    """What the chain tells of restores since then, by the numbers of its links: here, and in each
-    journal that such links were moved to. Raises RefusedError where one of those cannot be read.
-    """
-    from dashboard.purge.journal.head import journal_in
-    from dashboard.purge.journal.reads import JournalReads
-
-    told = {one.seq: one for one in journal.told_since(since, Restoration.kind)}
-    moved = {  # the newest link that tells of each
-        one.body["folder"]: one.body
-        for one in journal.told_since(since, "archived")
-        if one.body.get("before", one.at) > format_time(since)
-    }
-    for folder, link in moved.items():
-        path = journal_in(Path(folder)).resolve()
-        if path in seen:
-            continue
-        seen.add(path)
-        there = None
-        with suppress(OSError, JournalError):
-            path.stat()  # to open one that is not there would make it
-            with closing(JournalReads(path, on_network=journal.file.on_network)) as other:
-                if other.has_link(link["through_seq"], link["hash"]):
-                    there = _restores(other, since, seen)
-        if there is None:
-            raise RefusedError(
-                "whether a restore of it is unfinished is not known: what the journal told of the "
-                f"last days was moved to {folder}, and cannot be read there",
-                "Make that folder readable here, or delete the archive by its sentence.",
-                code="ARCHIVE_IN_USE",
-            )
-        told |= there
-    return told
-
-
-def _told(settings: Settings, found: Summary) -> str | JournalError | None:
-    """The sha256 of its commits by the journal of this state folder, if that knows the run; or that
-    the journal cannot be seen, or its links were changed, which is not the same as knowing nothing.
-    """
-    from dashboard.purge.journal.head import journal_in
-    from dashboard.purge.journal.reads import JournalReads
-
-    path, on_network = journal_in(settings.state_dir), settings.state_dir_on_network
-    try:
-        if not context.journal_lies_at(path):
-            return None
-        with (
-            closing(JournalReads(path, on_network=on_network)) as journal,
-            _journal_of(journal, found) as knows,
-        ):
-            return None if knows is None else knows.commits_kept(found.archive.run.run_id)
-    except JournalError as error:
-        return error
-
-
-@contextmanager
-def _journal_of(
-    journal: JournalReads, of: Summary, most: int = _MOST_MOVES
-) -> Iterator[JournalReads | None]:
-    """The one that knows an archive's run: this journal, or one that its runs were moved to.
-
-    Raises JournalError where none does, and one of them could not be read that may: it is closed,
-    or is not there any more, and what was moved there is not older than the run.
-    """
-    from dashboard.purge.journal.head import journal_in
-    from dashboard.purge.journal.reads import JournalReads
-
-    with ExitStack() as stack:
-        found = journal if journal.has_run(of.archive.run.run_id) else None
-        unseen: JournalError | None = None
-        for folder, before in journal.moved_to().items() if most else ():
-            if found is not None:
-                break
-            try:
-                if context.journal_lies_at(path := journal_in(folder)):
-                    moved = JournalReads(path, on_network=journal.file.on_network)
-                    stack.enter_context(closing(moved))
-                    found = stack.enter_context(_journal_of(moved, of, most - 1))
-                elif before >= of.archive.run.created_at:
-                    raise _not_there(path)
-            except JournalError as error:  # another may know it
-                unseen = error
-        if found is None and unseen is not None:
-            raise unseen
-        yield found
-
-
-def _not_there(path: Path) -> JournalError:
-    return JournalError(
-        f"the journal that runs were moved to is not there any more: {path}",
-        "Mount the disk that it lies on, or put the folder back from a copy.",
-    )
 
 
 def _gone(

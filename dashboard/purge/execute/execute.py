@@ -283,14 +283,13 @@ class Execution:
             in_place = (
                 self.archiving.in_place([row.key for row in pending]) if self.archiving else None
             )
-            asked = self._watch.mark()  # the journal and the store may keep it waiting
-            standards = self.standards()
+            standards = self.standards()  # the journal may keep it waiting
             began = self._watch.mark()
             checked, before = self._look(pending, standards, began.at, with_polls=kept is None)
             proofs: Proofs = {}
             if self.archiving is not None and in_place is not None:
                 checked, proofs = self.archiving.gate(checked, in_place)
-            look = Fresh.now_ready(self._watch, began, asked)  # the journal may wait behind it
+            look = Fresh.now_ready(self._watch, began)  # before the journal, which may wait
         except PlanError as error:  # more guards than can be told
             self._refused = RefusedError(error.message, error.next_step, code=error.code)
             code, why_all = error.code, error.message

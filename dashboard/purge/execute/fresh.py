@@ -15,22 +15,16 @@ OUTDATED = "LAST_LOOK_OUTDATED"
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A look at the cluster, and how long it counts from when it began: from the first read of what
-    it is judged by.
-    """
+    """A look at the cluster, and how long it counts from when it began."""
 
     watch: Stopwatch
     began: Mark
     most: timedelta
 
     @classmethod
-    def now_ready(cls, watch: Stopwatch, began: Mark, asked: Mark | None = None) -> Fresh:
-        """A look that began then, now that all is ready to send. What it is judged by was `asked`
-        for before: that is older, up to what any look may be.
-        """
-        asked = asked or began
-        most = fresh_for(watch.since(began)) + watch.since(asked) - watch.since(began)
-        return cls(watch, asked, min(_MOST_FRESH_FOR, most))
+    def now_ready(cls, watch: Stopwatch, began: Mark) -> Fresh:
+        """A look that began then, now that all is ready to send."""
+        return cls(watch, began, fresh_for(watch.since(began)))
 
     @property
     def age(self) -> timedelta:

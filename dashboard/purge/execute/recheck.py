@@ -329,7 +329,9 @@ def _place(
         return
     if planned.log_start_offset is not None and target <= planned.log_start_offset:
         begins = f"its log begins at {seen.log_start_offset} by now"
-        result.refused[key] = Refusal("not-planned", f"nothing was to go, and {begins}: plan again")
+        # Of a leader that is cut off it may be the old log: asked again, another one tells.
+        found = f"nothing was to go, and {begins}: plan again"
+        result.unreadable[key] = Refusal("not-planned", found)
         return
     if (why := unread(facts.configs, key.topic)) is not None:
         result.unreadable[key] = Refusal("CONFIGS_UNREADABLE", why)

@@ -25,7 +25,7 @@ from dashboard.purge.journal.rows import Options
 from dashboard.purge.journal.tables import refuse_again
 from dashboard.purge.plan.plan import Plan, decisions
 
-_NAME_AND_PASSWORD = re.compile(r"(?<=://)[^/@]*@")
+_NAME_AND_PASSWORD = re.compile(r"(?<=://)[^/@]*:.*@")
 # Without the plan: that of many partitions is megabytes, and is read for one request at a time.
 _HEAD = """request_id, token, plan_id, plan_sha256, cluster_id, cluster_name, mode, requester, how,
   role_values, from_where, typed, options, connection, asked_at, expires_at, state, decided_by,
@@ -67,10 +67,10 @@ class Asked:
             f"{name.replace('_', ' ')} {value}" for name, value in self.reached.items() if value
         ]
         over = ", ".join(flags) or "the connection that the store knows"
-        by = self.judged_by
+        settings, data = self.judged_by.values()
         return (
             f"mode {self.mode}{canary}, time-out {self.options.timeout_ms} ms, over {over}; judged "
-            f"by {by['settings'] or 'no settings file'} and the data folder {by['data']}"
+            f"by {settings or 'no settings file'} and the data folder {data or 'unknown'}"
         )
 
     @property
@@ -251,7 +251,6 @@ def _same(open_one: PurgeRequest, asked: Asked) -> PurgeRequest:
         for what, before, now in (
             ("with other options", was.options, asked.options),
             ("over another connection", was.reached, asked.reached),
-            ("by another settings file or data folder", was.judged_by, asked.judged_by),
         )
         if before != now
     ]

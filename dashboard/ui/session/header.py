@@ -91,12 +91,18 @@ def header(screen: Screen, *, follows: bool = False) -> None:
     chooses nothing: a click, or an error that it led to, would be lost in the redrawing.
     Beside it, once there are findings, the button that hands them out as files; and the way out.
     """
+    try:
+        _draw(screen, follows)
+    finally:
+        st.session_state.pop(_CLICKED, None)  # also where what is drawn before its button fails
+
+
+def _draw(screen: Screen, follows: bool) -> None:
     leaves = access.signs_in()
     st.session_state.pop(_DIALOG, None)  # whatever draws a page anew closes it
     live = follows and bool(st.session_state.get("live", True))
     live = live and not st.session_state.get(context.CHOOSING)
     if screen.findings is None and not leaves:
-        st.session_state.pop(_CLICKED, None)
         _header(screen, live)
         return
     # The place of what comes and goes is kept free: it would move the page under the mouse.

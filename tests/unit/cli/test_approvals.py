@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.core.clock import utc_now
 from dashboard.purge.jobs import approving
+from dashboard.purge.journal.requests import Asked
+from dashboard.purge.journal.rows import Options
 from tests.unit.cli.plans import a_plan, known_cluster
 
 PEOPLE = """
@@ -124,3 +127,20 @@ def test_text_for_people(cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{Path('data').resolve()}" in said
     assert main(["approvals"]) == 0
     assert request_id in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ("s3://key:sec/r@t@bucket/data", "s3://bucket/data"),
+        ("abfs://prod@acct.dfs.core.windows.net/x", "abfs://prod@acct.dfs.core.windows.net/x"),
+        ("/srv/data", "/srv/data"),
+    ],
+)
+def test_a_data_folders_address_is_told_without_its_secrets(data: str, shown: str) -> None:
+    asked = Asked(
+        "click", "wait-all", "bob", "local", (), "host", "t", Options(30_000, 500, 2, 0),
+        {"data": data}, utc_now(),
+    )  # fmt: skip
+    assert asked.judged_by == {"settings": None, "data": shown}
+    assert asked.described.endswith(f"by no settings file and the data folder {shown}")

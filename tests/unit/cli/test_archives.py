@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import ArchiveError
 from dashboard.domain.acts import Restoration
 from dashboard.purge.journal.archive import archive
+from dashboard.purge.journal.head import journal_in
 from dashboard.purge.journal.journal import Journal, open_default
 from dashboard.purge.journal.reads import JournalReads
 from dashboard.purge.journal.rows import Options
@@ -373,6 +375,28 @@ def test_a_run_that_is_younger_than_what_was_moved_away_is_in_none_of_it(
         "error"
     ]
     assert error["code"] == "ARCHIVE_RUN_UNKNOWN"
+
+
+def test_each_journal_that_runs_were_moved_to_is_opened_once(
+    alone: Path, capsys: pytest.CaptureFixture[str], journal: Journal, run_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """It tells of itself, and of those before it: ten folders were opened 500 times."""
+    closed(journal, run_id)
+    for day in (1, 2):
+        later = utc_now() + timedelta(days=day)
+        archive(journal, alone / "old", before=later, who="ann", from_where="host", now=later)
+    archived(alone)
+    opened: list[Path] = []
+    honest = JournalReads.__init__
+
+    def counted(self: JournalReads, path: Path, **how: Any) -> None:
+        opened.append(path)
+        honest(self, path, **how)
+
+    monkeypatch.setattr(JournalReads, "__init__", counted)
+    assert answer(capsys, "archives", "verify", "kept")["archives"][0]["ok"]
+    assert opened == [journal.file.path, journal_in(alone / "old").resolve()]
 
 
 def test_a_journal_that_cannot_be_opened_does_not_know_nothing(

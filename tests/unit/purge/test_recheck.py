@@ -103,8 +103,8 @@ def test_a_partition_that_was_to_lose_nothing_loses_nothing_that_came_back() -> 
     for broker in live.parts[A].starts:
         live.parts[A].starts[broker] = 0
     found = looked(live, plan)
-    assert (list(found.allowed), found.refused[A].name) == ([B], "not-planned")
-    assert "its log begins at 0 by now" in found.refused[A].reason
+    assert (list(found.allowed), found.unreadable[A].name) == ([B], "not-planned")
+    assert "its log begins at 0 by now" in found.unreadable[A].reason
 
 
 def test_nor_is_it_on_another_partition_of_the_topic() -> None:
