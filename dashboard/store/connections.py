@@ -49,7 +49,7 @@ def _known(settings: Settings, cluster: ClusterStore) -> dict[str, str]:
 
 
 def _servers(listed: str | None) -> set[str]:
-    return {one.strip() for one in (listed or "").split(",")}
+    return {one.strip() for one in (listed or "").split(",") if one.strip()}
 
 
 def client_of_run(

@@ -331,7 +331,7 @@ def _refuse_restoring(found: Summary, journal: JournalReads, now: datetime) -> N
     from dashboard.archive.deleting import refuse_restoring
     from dashboard.cli.purge.moved_journals import restores
 
-    told = restores(journal, now - _RESTORES_TAKE, {journal.file.path.resolve()})
+    told = restores(journal, now - _RESTORES_TAKE, set())
     run_id = found.archive.run.run_id
     bodies = (entry.body for _, entry in sorted(told.items()))
     refuse_restoring(found, restored_into(one for one in bodies if one["run_id"] == run_id))

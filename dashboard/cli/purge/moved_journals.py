@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
+from os.path import realpath  # Path.resolve raises RuntimeError of a link to itself
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ def restores(journal: JournalReads, since: datetime, seen: set[Path]) -> dict[in
     """What the chain tells of restores since then, by the numbers of its links: here, and in each
     journal that such links were moved to. Raises RefusedError where one of those cannot be read.
     """
+    seen.add(Path(realpath(journal.file.path)))
     told = {one.seq: one for one in journal.told_since(since, Restoration.kind)}
     moved = {  # the newest link that tells of each
         one.body["folder"]: one.body
@@ -32,10 +34,9 @@ def restores(journal: JournalReads, since: datetime, seen: set[Path]) -> dict[in
         if one.body.get("before", one.at) > format_time(since)
     }
     for folder, link in moved.items():
-        path = journal_in(Path(folder)).resolve()
+        path = Path(realpath(journal_in(Path(folder))))
         if path in seen:
             continue
-        seen.add(path)
         there = None
         with suppress(OSError, JournalError):
             path.stat()  # to open one that is not there would make it
@@ -77,7 +78,7 @@ def journal_of(journal: JournalReads, of: Summary) -> Iterator[JournalReads | No
     Raises JournalError where none does, and one of them could not be read that may: it is closed,
     or is not there any more, and what was moved there is not older than the run.
     """
-    run_id, start = of.archive.run.run_id, journal.file.path.resolve()
+    run_id, start = of.archive.run.run_id, Path(realpath(journal.file.path))
     waiting, told = [start], {start: of.archive.run.created_at}  # by when each had its newest runs
     missing: list[Path] = []
     error: JournalError | None = None
@@ -101,7 +102,7 @@ def journal_of(journal: JournalReads, of: Summary) -> Iterator[JournalReads | No
                 yield one
                 return
         for folder, before in moved.items():
-            there = journal_in(folder).resolve()
+            there = Path(realpath(journal_in(folder)))
             if there not in told:
                 waiting.append(there)
             told[there] = max(before, told.get(there, before))

@@ -105,7 +105,8 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
     (`pending`); refused by its last answer, or after MOST_ATTEMPTS, it is `not_done`. Unread it is
     `unknown` while it is open; a closed one stays as it was seen, and says where its topic is gone.
     A `not_done` that is `doubtful` becomes `done` too when its leader is seen past the target.
-    `wait_all` keeps Kafka's error beside `leader_done`; for the leader modes that is success.
+    `wait_all` keeps Kafka's error beside `leader_done`, and not why a row waited that was never
+    sent; for the leader modes that is success.
     """
     start = seen.leader_log_start_offset
     if start is None:
@@ -123,7 +124,7 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
         return replace(
             known,
             state="leader_done",
-            error=known.error if wait_all else None,
+            error=known.error if wait_all and row.was_sent else None,
             message=_still_moves(seen),
         )
     return _below(known, seen, may_resend)

@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.execute.fresh import fresh_for
 from dashboard.purge.journal.rows import RunView
-from tests.unit.purge.facts_of import NOW
+from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 
 
@@ -188,6 +189,20 @@ def test_a_journal_that_is_busy_before_each_look_holds_nothing_up(room: Room) ->
         read_only=lambda: None, standards=lambda _: room.standards,
     ).state  # fmt: skip
     assert state == "done"
+
+
+def test_what_came_back_where_nothing_was_to_go_stays(room: Room) -> None:
+    """Asked again until the run gives up: a leader that is cut off may show the old log, too."""
+    part = room.live.parts[TopicPartition(TOPIC, 0)]
+    part.starts.update(dict.fromkeys(part.starts, 60))
+    plan = room.plan()
+    assert plan.partitions[0].records == 0
+    part.starts.update(dict.fromkeys(part.starts, 0))
+    view = room.carry_out(plan, timeout_ms=2_000)
+    first, *rest = view.partitions
+    assert (first.state, first.error, first.was_sent) == ("not_done", "not-planned", False)
+    assert {row.state for row in rest} == {"done"}
+    assert TopicPartition(TOPIC, 0) not in {k for _, targets, _ in room.live.sent for k in targets}
 
 
 def test_more_guards_than_can_be_told_refuse_and_end_no_worker(

@@ -191,3 +191,9 @@ def test_a_look_that_sees_no_leader_undoes_nothing_that_an_earlier_one_saw(state
     untold = Seen(None, None, None, (), error="TOPIC_AUTHORIZATION_FAILED")
     assert after(known, untold) == known
     assert after(replace(known, state="sent"), untold).followers == known.followers
+
+
+def test_why_a_row_waited_is_no_error_of_what_it_found_there() -> None:
+    waited = PartitionRow("t", 0, 60, "pending", error="not-planned", message="nothing was to go")
+    found = after(waited, seen(60, 0))
+    assert (found.state, found.error) == ("leader_done", None)
