@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dashboard.cluster.connection.own_certificate import OwnCertificate
-from dashboard.core.errors import ClusterError, SettingsError
+from dashboard.core.errors import ClusterError, SettingsError, anew
 from dashboard.core.visible import visible_cell
 from dashboard.settings import client_properties
 
@@ -288,8 +288,7 @@ class OidcTokens:
     def _fetch(self, deadline: float) -> None:
         began = time.monotonic()
         if self._failure is not None and began < self._failed_until:
-            kept = self._failure  # each that is raised gathers frames of its own
-            raise ClusterError(kept.message, kept.next_step, code=kept.code)
+            raise anew(self._failure)
         try:
             self._refresh(deadline)
         except ClusterError as error:
